@@ -1,0 +1,545 @@
+//! Spans: runs cut into blocks of one bucket, with a map of the free ones that lies apart from them.
+//!
+//! Blocks leave and return a word of the map at a time, atomically, so nobody waits here. A block is
+//! in exactly one place: its map bit is set, or it lies in the depot or a slot, or the program has it.
+//!
+//! - `free` counts the set bits; it may run behind the map for a moment, in both directions;
+//! - `place`: LISTED = in the list of its bucket or in the hands of the one who popped it (who alone
+//!   may push it again), OUT = in no list, because it was full, RETIRED = its run is gone, and whoever
+//!   holds or pops it returns the descriptor to UNUSED;
+//! - whoever holds a block, or a bit taken from the map, pins the span: it cannot retire;
+//! - `returned`: pages given back to the kernel, in which every block is free;
+//! - a large block is a span of one block with bucket 0.
+//!
+//! Descriptors are never unmapped, so looking at one that retires meanwhile is harmless.
+
+use crate::bucket::{BUCKETS, PAGE, UNIT, UNIT_SHIFT};
+use crate::estate::{self, SPANS};
+use crate::pages;
+use crate::report::{self, Fault};
+use crate::stack::Stack;
+use crate::stats;
+use crate::sync::{AtomicU32, AtomicU64, step};
+use core::sync::atomic::{
+    AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
+};
+
+const WORDS: usize = UNIT / 16 / 64;
+
+#[repr(C, align(64))]
+pub struct Span {
+    next: AtomicU32,
+    place: AtomicU32,
+    free: AtomicU32,
+    pub bucket: AtomicU32,
+    pub unit: AtomicU32,
+    pub units: AtomicU32,
+    /// Link of, and membership in, the list of spans that upkeep should look at.
+    trim_next: AtomicU32,
+    trimming: AtomicU32,
+    /// The tick of the last block that left or came.
+    stamp: AtomicU32,
+    /// Counts the lives of this descriptor.
+    life: AtomicU32,
+    /// Medium and large: the blocks in the program's hands (those have no live bytes).
+    pub live: AtomicU64,
+    /// Large: bytes the program may use.
+    pub size: AtomicUsize,
+    returned: [AtomicU64; 4],
+    map: [AtomicU64; WORDS],
+}
+
+const OUT: u32 = 0;
+const LISTED: u32 = 1;
+const RETIRED: u32 = 2;
+/// A large block: in no list, ever.
+const LARGE: u32 = 3;
+
+#[repr(align(64))]
+struct List(Stack);
+
+/// Spans with free blocks, by bucket.
+static LISTS: [List; BUCKETS.len()] = [const { List(Stack::new()) }; BUCKETS.len()];
+/// Descriptors without a span, and how many there have ever been.
+static UNUSED: Stack = Stack::new();
+static MADE: AtomicU32 = AtomicU32::new(0);
+/// Spans that may have pages to give back.
+static TRIM: Stack = Stack::new();
+
+#[inline]
+pub fn get(index: u32) -> &'static Span {
+    debug_assert!(index > 0 && index as usize * size_of::<Span>() < SPANS.mapped());
+    // SAFETY: indices come from MADE, whose descriptors are mapped before they are handed out;
+    // zeroed memory is a valid Span.
+    unsafe { &*((SPANS.start() + index as usize * size_of::<Span>()) as *const Span) }
+}
+
+fn link(index: u32) -> &'static AtomicU32 {
+    &get(index).next
+}
+
+fn trim_link(index: u32) -> &'static AtomicU32 {
+    &get(index).trim_next
+}
+
+/// The span that holds `p`, if any does.
+#[inline]
+pub fn of(p: usize) -> Option<(u32, &'static Span)> {
+    let index = estate::owner(estate::unit_of(p)?).load(Acquire);
+    (index != 0).then(|| (index, get(index)))
+}
+
+fn descriptor() -> Option<u32> {
+    if let Some(index) = UNUSED.pop(link) {
+        return Some(index);
+    }
+    let index = MADE.fetch_add(1, Relaxed) + 1;
+    let bytes = (index as usize + 1) * size_of::<Span>();
+    if bytes > SPANS.mapped() && !estate::Gate::enter().grow(&SPANS, bytes) {
+        // The index is lost, its place in the table is not: the next one to come asks for more.
+        return None;
+    }
+    Some(index)
+}
+
+/// A descriptor for a run that the caller owns.
+fn settle(bucket: usize, unit: usize, units: usize) -> Option<u32> {
+    let index = descriptor()?;
+    let span = get(index);
+    span.life.fetch_add(1, AcqRel);
+    span.bucket.store(bucket as u32, Relaxed);
+    span.unit.store(unit as u32, Relaxed);
+    span.units.store(units as u32, Relaxed);
+    span.live.store(0, Relaxed);
+    span.stamp.store(stats::tick(), Relaxed);
+    span.returned.iter().for_each(|w| w.store(0, Relaxed));
+    (unit..unit + units).for_each(|u| estate::owner(u).store(index, Release));
+    Some(index)
+}
+
+/// Takes the run of a span nobody can reach any more.
+fn clear(span: &Span, age: u32) {
+    let (unit, units) = (span.unit.load(Relaxed) as usize, span.units.load(Relaxed) as usize);
+    (unit..unit + units).for_each(|u| estate::owner(u).store(0, Release));
+    span.units.store(0, Relaxed);
+    pages::release(unit, units, age);
+}
+
+// ---- large blocks -------------------------------------------------------------------------------
+
+/// A run as one block. Says whether it reads as zeros.
+pub fn claim_large(units: usize, align_units: usize) -> Option<(usize, bool)> {
+    let run = pages::claim(units, align_units)?;
+    let Some(index) = settle(0, run.unit, units) else {
+        pages::release(run.unit, units, 0);
+        return None;
+    };
+    let span = get(index);
+    span.place.store(LARGE, Relaxed);
+    span.size.store(units * UNIT, Relaxed);
+    span.live.store(1, Release);
+    Some((estate::address(run.unit), run.clean))
+}
+
+/// Ends a large block that the caller has marked as no longer live.
+pub fn release_large(index: u32) {
+    let span = get(index);
+    span.place.store(RETIRED, Relaxed);
+    clear(span, 0);
+    UNUSED.push(index, link);
+}
+
+/// Grows or shrinks a live large block where it stands.
+pub fn resize_large(index: u32, units: usize) -> bool {
+    let span = get(index);
+    let (unit, have) = (span.unit.load(Relaxed) as usize, span.units.load(Relaxed) as usize);
+    if units > have {
+        if !pages::extend(unit, have, units - have) {
+            return false;
+        }
+        (unit + have..unit + units).for_each(|u| estate::owner(u).store(index, Release));
+    } else if units < have {
+        (unit + units..unit + have).for_each(|u| estate::owner(u).store(0, Release));
+        pages::release(unit + units, have - units, 0);
+    }
+    span.units.store(units as u32, Relaxed);
+    span.size.store(units * UNIT, Relaxed);
+    true
+}
+
+// ---- blocks -------------------------------------------------------------------------------------
+
+impl Span {
+    pub fn base(&self) -> usize {
+        estate::address(self.unit.load(Relaxed) as usize)
+    }
+
+    /// The block that begins at `p`, or nothing if none begins there.
+    #[inline]
+    pub fn index_of(&self, p: usize) -> Option<usize> {
+        let bucket = &BUCKETS[self.bucket.load(Relaxed) as usize];
+        let offset = p - self.base();
+        let i = bucket.index(offset);
+        (i * bucket.size as usize == offset && i < bucket.blocks as usize).then_some(i)
+    }
+
+    /// Takes up to `out.len()` free blocks.
+    fn take(&self, out: &mut [usize]) -> usize {
+        let bucket = &BUCKETS[self.bucket.load(Relaxed) as usize];
+        let (base, size) = (self.base(), bucket.size as usize);
+        let mut n = 0;
+        for (w, word) in self.map[..(bucket.blocks as usize).div_ceil(64)].iter().enumerate() {
+            let mut now = word.load(Relaxed);
+            while now != 0 && n < out.len() {
+                let take = lowest(now, out.len() - n);
+                step();
+                match word.compare_exchange_weak(now, now & !take, AcqRel, Relaxed) {
+                    Ok(_) => {
+                        let mut rest = take;
+                        while rest != 0 {
+                            out[n] = base + (w * 64 + rest.trailing_zeros() as usize) * size;
+                            rest &= rest - 1;
+                            n += 1;
+                        }
+                        self.touch(w, take, size);
+                        break;
+                    }
+                    Err(changed) => now = changed,
+                }
+            }
+            if n == out.len() {
+                break;
+            }
+        }
+        self.free.fetch_sub(n as u32, SeqCst);
+        n
+    }
+
+    /// The pages of blocks just taken are no longer with the kernel.
+    fn touch(&self, w: usize, taken: u64, size: usize) {
+        if self.returned.iter().all(|r| r.load(Relaxed) == 0) {
+            return;
+        }
+        let mut rest = taken;
+        while rest != 0 {
+            let at = (w * 64 + rest.trailing_zeros() as usize) * size;
+            for page in at / PAGE..(at + size).div_ceil(PAGE) {
+                self.returned[page / 64].fetch_and(!(1 << (page % 64)), Relaxed);
+            }
+            rest &= rest - 1;
+        }
+    }
+
+    /// Takes every free block, if that is every block.
+    fn take_whole(&self) -> bool {
+        let blocks = BUCKETS[self.bucket.load(Relaxed) as usize].blocks as usize;
+        let mut got = [0u64; WORDS];
+        let mut n = 0;
+        for (word, got) in self.map.iter().zip(&mut got).take(blocks.div_ceil(64)) {
+            *got = word.swap(0, AcqRel);
+            step();
+            n += got.count_ones() as usize;
+        }
+        if n == blocks {
+            self.free.fetch_sub(n as u32, SeqCst);
+            return true;
+        }
+        for (word, got) in self.map.iter().zip(got).filter(|(_, got)| *got != 0) {
+            word.fetch_or(got, AcqRel);
+        }
+        false
+    }
+}
+
+/// The `n` lowest ones of a word (all of them if there are no more).
+fn lowest(word: u64, n: usize) -> u64 {
+    if word.count_ones() as usize <= n {
+        return word;
+    }
+    let (mut rest, mut left) = (word, n);
+    while left > 0 {
+        rest &= rest - 1;
+        left -= 1;
+    }
+    word ^ rest
+}
+
+/// Takes blocks of a bucket from a span that has some, or from a new one: at least one, or the
+/// memory is at its end.
+pub fn claim(bucket: usize, out: &mut [usize]) -> usize {
+    let list = &LISTS[bucket].0;
+    for _ in 0..8 {
+        let Some(index) = list.pop(link) else { break };
+        let span = get(index);
+        if span.place.load(Acquire) == RETIRED {
+            UNUSED.push(index, link);
+            continue;
+        }
+        let n = span.take(out);
+        span.stamp.store(stats::tick(), Relaxed);
+        put_back(index, span);
+        if n > 0 {
+            return n;
+        }
+    }
+    let units = BUCKETS[bucket].units as usize;
+    let Some(run) = pages::claim(units, 1) else { return 0 };
+    let Some(index) = settle(bucket, run.unit, units) else {
+        pages::release(run.unit, units, 0);
+        return 0;
+    };
+    let (span, blocks) = (get(index), BUCKETS[bucket].blocks as usize);
+    span.place.store(LISTED, Relaxed);
+    span.free.store(blocks as u32, Relaxed);
+    for (w, word) in span.map.iter().enumerate() {
+        let here = blocks.saturating_sub(w * 64).min(64);
+        word.store(if here == 0 { 0 } else { !0 >> (64 - here) }, Release);
+    }
+    let n = span.take(out);
+    put_back(index, span);
+    n
+}
+
+/// The one who popped a span lists it again, or leaves it out if it is full.
+fn put_back(index: u32, span: &Span) {
+    let list = &LISTS[span.bucket.load(Relaxed) as usize].0;
+    if span.free.load(SeqCst) != 0 {
+        list.push(index, link);
+    } else if span.place.compare_exchange(LISTED, OUT, SeqCst, Acquire).is_err() {
+        UNUSED.push(index, link);
+    } else {
+        step();
+        if span.free.load(SeqCst) != 0 {
+            enlist(index, span);
+        }
+    }
+}
+
+/// Lists a span that is in no list.
+fn enlist(index: u32, span: &Span) {
+    if span.place.compare_exchange(OUT, LISTED, SeqCst, Acquire).is_ok() {
+        LISTS[span.bucket.load(Relaxed) as usize].0.push(index, link);
+    }
+}
+
+/// Returns blocks, wherever they are from, that have lain unused for `age` ticks.
+pub fn give(blocks: &[usize], age: u32) {
+    let mut i = 0;
+    while i < blocks.len() {
+        let Some((index, span, at)) = locate(blocks[i]) else {
+            i += 1;
+            continue;
+        };
+        // Neighbours that lie in the same word go with it in one step.
+        let (bucket, base) = (&BUCKETS[span.bucket.load(Relaxed) as usize], span.base());
+        let word_base = base + (at / 64) * 64 * bucket.size as usize;
+        let word_len = 64 * bucket.size as usize;
+        let end = base + bucket.blocks as usize * bucket.size as usize;
+        let (mut bits, mut n) = (1u64 << (at % 64), 1);
+        for &p in &blocks[i + 1..] {
+            let offset = p.wrapping_sub(word_base);
+            if offset >= word_len || p >= end {
+                break;
+            }
+            let k = bucket.index(offset);
+            if k * bucket.size as usize != offset || bits >> k & 1 == 1 {
+                break;
+            }
+            bits |= 1 << k;
+            n += 1;
+        }
+        step();
+        let before = span.map[at / 64].fetch_or(bits, AcqRel);
+        if before & bits != 0 {
+            let k = (before & bits).trailing_zeros() as usize;
+            report::fault(Fault::AlreadyFree, word_base + k * bucket.size as usize, bucket.size as usize);
+        }
+        came_back(index, span, (bits & !before).count_ones(), age);
+        i += n;
+    }
+}
+
+fn locate(p: usize) -> Option<(u32, &'static Span, usize)> {
+    let found = of(p).and_then(|(index, span)| {
+        let small = span.bucket.load(Relaxed) != 0;
+        Some((index, span, if small { span.index_of(p)? } else { return None }))
+    });
+    if found.is_none() {
+        report::fault(Fault::Overwritten, p, 0);
+    }
+    found
+}
+
+fn came_back(index: u32, span: &'static Span, n: u32, age: u32) {
+    let bucket_index = span.bucket.load(Relaxed) as usize;
+    let bucket = &BUCKETS[bucket_index];
+    if age == 0 {
+        span.stamp.store(stats::tick(), Relaxed);
+    }
+    let free = span.free.fetch_add(n, SeqCst) + n;
+    // From here on the span is no longer pinned: it may have retired, and the descriptor have a new
+    // life; what follows is right for that one as well.
+    if span.place.load(SeqCst) == OUT {
+        enlist(index, span);
+    }
+    if free >= bucket.blocks {
+        let top = LISTS[bucket_index].0.top();
+        // The last span with room stays: a bucket in use would ask for it again at once.
+        if (age > 0 || (top != 0 && top != index)) && retire(index, age) {
+            return;
+        }
+    }
+    if free as usize * bucket.size as usize >= PAGE
+        && span.trimming.load(Relaxed) == 0
+        && span.trimming.swap(1, AcqRel) == 0
+    {
+        TRIM.push(index, trim_link);
+    }
+}
+
+/// Ends a span of which every block is free.
+fn retire(index: u32, age: u32) -> bool {
+    let span = get(index);
+    let bucket = span.bucket.load(Relaxed) as usize;
+    if bucket == 0 || span.place.load(Acquire) == RETIRED || !span.take_whole() {
+        return false;
+    }
+    // Every block is ours, so this life of the descriptor is ours as well; only its place in a list
+    // may still change hands.
+    clear(span, age);
+    loop {
+        if span.place.compare_exchange(LISTED, RETIRED, SeqCst, Acquire).is_ok() {
+            return true;
+        }
+        if span.place.compare_exchange(OUT, RETIRED, SeqCst, Acquire).is_ok() {
+            UNUSED.push(index, link);
+            return true;
+        }
+    }
+}
+
+// ---- upkeep -------------------------------------------------------------------------------------
+
+/// Gives back what spans have not used for the decay time: whole spans, and the pages of half-used
+/// ones in which every block is free. True while some are left that are too young.
+pub fn trim(all: bool) -> bool {
+    let (mut index, mut young) = (TRIM.pop_all(), 0u32);
+    let mut last = 0;
+    while index != 0 {
+        let span = get(index);
+        let next = span.trim_next.load(Relaxed);
+        let age = stats::tick().wrapping_sub(span.stamp.load(Relaxed));
+        let bucket = span.bucket.load(Relaxed) as usize;
+        if all || age >= stats::DECAY_TICKS || bucket == 0 {
+            span.trimming.store(0, SeqCst);
+            if bucket != 0 && span.place.load(Acquire) != RETIRED {
+                let whole = span.free.load(Relaxed) >= BUCKETS[bucket].blocks;
+                if !(whole && retire(index, stats::DECAY_TICKS)) {
+                    trim_pages(span);
+                }
+            }
+        } else {
+            if last == 0 {
+                last = index;
+            }
+            span.trim_next.store(young, Relaxed);
+            young = index;
+        }
+        index = next;
+    }
+    if young != 0 {
+        TRIM.push_chain(young, last, trim_link);
+    }
+    young != 0
+}
+
+fn trim_pages(span: &Span) {
+    let life = span.life.load(Acquire);
+    let bucket = span.bucket.load(Relaxed) as usize;
+    if bucket == 0 {
+        return;
+    }
+    let bucket = &BUCKETS[bucket];
+    let pages = bucket.span() / PAGE;
+    let (size, last_block) = (bucket.size as usize, bucket.blocks as usize - 1);
+    // Blocks that touch page k.
+    let blocks = |k: usize| (k * PAGE / size)..=(((k + 1) * PAGE - 1) / size).min(last_block);
+    let vacant = |k: usize| {
+        k * PAGE / size <= last_block
+            && self::has(&span.returned, k..=k, false)
+            && self::has(&span.map, blocks(k), true)
+    };
+    let mut page = 0;
+    while page < pages {
+        if !vacant(page) {
+            page += 1;
+            continue;
+        }
+        let mut end = page + 1;
+        while end < pages && vacant(end) {
+            end += 1;
+        }
+        purge_pages(span, life, page, end, *blocks(page).start()..=*blocks(end - 1).end());
+        page = end;
+    }
+}
+
+/// Whether every bit of a range has the value.
+fn has(words: &[AtomicU64], range: core::ops::RangeInclusive<usize>, value: bool) -> bool {
+    pieces(range).all(|(w, bits)| words[w].load(Relaxed) & bits == if value { bits } else { 0 })
+}
+
+/// The words that a range of bits touches, each with its bits.
+fn pieces(range: core::ops::RangeInclusive<usize>) -> impl Iterator<Item = (usize, u64)> {
+    let (from, to) = range.into_inner();
+    (from / 64..=to / 64).map(move |w| {
+        let low = if w == from / 64 { from % 64 } else { 0 };
+        let high = if w == to / 64 { to % 64 } else { 63 };
+        (w, (!0 >> (63 - high)) & (!0 << low))
+    })
+}
+
+/// Takes the blocks, gives their pages back, and puts the blocks back.
+fn purge_pages(span: &Span, life: u32, from: usize, to: usize, blocks: core::ops::RangeInclusive<usize>) {
+    let mut got = [0u64; WORDS];
+    let mut all = true;
+    for (w, bits) in pieces(blocks) {
+        got[w] = span.map[w].fetch_and(!bits, AcqRel) & bits;
+        step();
+        all &= got[w] == bits;
+    }
+    // Holding blocks, we pin the span; the descriptor may have changed lives just before.
+    if all && span.life.load(Acquire) == life {
+        for (w, bits) in pieces(from..=to - 1) {
+            span.returned[w].fetch_or(bits, Relaxed);
+        }
+        pages::drop_pages(span.base() + from * PAGE, (to - from) * PAGE);
+    }
+    for (w, got) in got.into_iter().enumerate().filter(|(_, got)| *got != 0) {
+        span.map[w].fetch_or(got, AcqRel);
+    }
+}
+
+/// Calls `each` with every span there is: its descriptor's bucket (0 = large), free blocks, bytes
+/// that are with the kernel.
+pub fn walk(mut each: impl FnMut(&Span, usize, usize)) {
+    for index in 1..=MADE.load(Acquire) {
+        if (index as usize + 1) * size_of::<Span>() > SPANS.mapped() {
+            break;
+        }
+        let span = get(index);
+        if span.units.load(Relaxed) == 0 || span.place.load(Relaxed) == RETIRED {
+            continue;
+        }
+        let free: u32 = span.map.iter().map(|w| w.load(Relaxed).count_ones()).sum();
+        let returned: u32 = span.returned.iter().map(|w| w.load(Relaxed).count_ones()).sum();
+        let large = span.bucket.load(Relaxed) == 0;
+        each(span, if large { 0 } else { free as usize }, returned as usize * PAGE);
+    }
+}
+
+/// The unit size, for those above who think in runs.
+pub const fn units_for(bytes: usize) -> usize {
+    (bytes + UNIT - 1) >> UNIT_SHIFT
+}
