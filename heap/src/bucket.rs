@@ -24,7 +24,10 @@ pub struct Bucket {
     /// Units of a span, blocks in it.
     pub units: u32,
     pub blocks: u32,
-    /// `offset / size == offset * reciprocal >> RECIPROCAL_SHIFT` for every offset inside a span.
+    /// Where the first block of a span begins: differs between buckets, so that the first blocks of
+    /// their spans do not share a cache set; a multiple of every power of two that divides the size.
+    pub color: u32,
+    /// `n / size == n * reciprocal >> RECIPROCAL_SHIFT` for every n inside a span.
     reciprocal: u64,
     /// Where the bucket's stack lies in a slot (index of the sentinel), and how many entries fit.
     pub stack: u16,
@@ -36,8 +39,8 @@ pub struct Bucket {
 const RECIPROCAL_SHIFT: u32 = 40;
 /// Entries of a batch; one node of the depot is this and a header.
 pub const BATCH: usize = 62;
-/// u64 entries at the start of a slot that hold its heads (four bytes a bucket).
-pub const HEADS: usize = COUNT.div_ceil(2).next_multiple_of(8);
+/// Entries at the start of a slot: a head for each bucket, and a few words about the slot.
+pub const HEADS: usize = (COUNT + 3).next_multiple_of(8);
 
 pub static BUCKETS: [Bucket; COUNT] = table();
 /// Entries of a slot: heads, then for each bucket a sentinel (always null) and its stack.
@@ -46,6 +49,7 @@ pub const SLOT_ENTRIES: usize = {
     (last.stack + last.room) as usize + 1
 };
 const _: () = assert!(SLOT_ENTRIES <= 1 << 16);
+
 
 /// `SMALL_OF[(n + 15) / 16]`; `malloc(0)` gets a block of its own.
 pub static SMALL_OF: [u8; SMALL_MAX / 16 + 1] = {
@@ -74,7 +78,7 @@ const fn size_formula(b: usize) -> usize {
 }
 
 const fn table() -> [Bucket; COUNT] {
-    const NONE: Bucket = Bucket { size: 0, units: 0, blocks: 0, reciprocal: 0, stack: 0, room: 0, batch: 0 };
+    const NONE: Bucket = Bucket { size: 0, units: 0, blocks: 0, color: 0, reciprocal: 0, stack: 0, room: 0, batch: 0 };
     let mut t = [NONE; COUNT];
     let mut at = HEADS;
     let mut b = 1;
@@ -86,20 +90,27 @@ const fn table() -> [Bucket; COUNT] {
         while units * UNIT / size < least || (units * UNIT % size) * 16 > units * UNIT {
             units += 1;
         }
+        let color = if size <= 1024 { b * 5 % 16 * 64 / low_bit(size) * low_bit(size) } else { 0 };
         let room = clamp(256 * 1024 / size, 2, 1024);
         t[b] = Bucket {
             size: size as u32,
             units: units as u32,
-            blocks: (units * UNIT / size) as u32,
+            blocks: ((units * UNIT - color) / size) as u32,
+            color: color as u32,
             reciprocal: (1u64 << RECIPROCAL_SHIFT).div_ceil(size as u64),
             stack: at as u16,
             room: room as u16,
             batch: clamp(64 * 1024 / size, 1, BATCH) as u16,
         };
-        at += room + 1;
+        // Stacks begin on a cache line of their own, no two neighbours in the same cache set.
+        at = (at + room + 1).next_multiple_of(8) + 8;
         b += 1;
     }
     t
+}
+
+const fn low_bit(n: usize) -> usize {
+    n & n.wrapping_neg()
 }
 
 const fn clamp(n: usize, low: usize, high: usize) -> usize {
@@ -132,7 +143,7 @@ pub fn size(b: usize) -> usize {
 }
 
 impl Bucket {
-    /// The block that holds byte `offset` of a span.
+    /// The block that holds the byte `offset` after the first block's beginning.
     #[inline]
     pub fn index(&self, offset: usize) -> usize {
         (offset as u64 * self.reciprocal >> RECIPROCAL_SHIFT) as usize
@@ -187,7 +198,8 @@ mod tests {
         for b in &BUCKETS[1..] {
             assert!(b.blocks as usize <= UNIT / 16 && b.span() <= 2 << 20);
             assert!(b.size as usize <= SMALL_MAX || b.blocks <= 64);
-            assert!((b.span() - (b.blocks * b.size) as usize) * 16 <= b.span());
+            assert!((b.span() - (b.blocks * b.size + b.color) as usize) * 16 <= b.span() && b.color < 1024);
+            assert!(b.color % (1 << b.size.trailing_zeros()) == 0);
         }
     }
 }

@@ -12,8 +12,9 @@
 //!
 //! - `limit`: every address of `base .. base + 16 * limit` has its tables mapped (its own page may be
 //!   missing in a hole, where no unit is ever free).
-//! - `live[(p - base) / 16]` is the bucket of the small block that begins at `p` and is in the
-//!   program's hands, else 0. It alone tells a right free from a wrong one.
+//! - `live[grain + grain / 32]`, `grain = (p - base) / 16`, is the bucket of the small block that begins at `p` and is in the
+//!   program's hands, else 0. It alone tells a right free from a wrong one. (The stretch by 1/32
+//!   keeps the live bytes of different spans out of each other's cache sets.)
 //! - `chunk.owner[unit]` is the span that holds the unit (index + 1), else 0.
 //!
 //! The gate is the heap's only lock. It is taken to map more address space, a number of times that
@@ -54,8 +55,9 @@ pub struct Window {
     /// In grains of 16 bytes.
     pub limit: AtomicUsize,
     pub live: AtomicUsize,
-    /// `live - base / 16`: the live byte of `p` is at `biased + p / 16`.
+    /// `live - base / 16 - base / 512`: the live byte of `p` is at `biased + p / 16 + p / 512`.
     pub biased: AtomicUsize,
+    pub kinds: AtomicUsize,
 }
 
 pub static WINDOW: Window = Window {
@@ -63,6 +65,7 @@ pub static WINDOW: Window = Window {
     limit: AtomicUsize::new(0),
     live: AtomicUsize::new(0),
     biased: AtomicUsize::new(0),
+    kinds: AtomicUsize::new(0),
 };
 
 /// One table of the window: a fixed place, mapped from the left.
@@ -132,6 +135,7 @@ impl Area {
 static HEAP: Area = Area::new();
 static LIVE: Area = Area::new();
 static CHUNKS: Area = Area::new();
+static KINDS: Area = Area::new();
 pub static SPANS: Area = Area::new();
 pub static BATCHES: Area = Area::new();
 pub static SLOTS: Area = Area::new();
@@ -207,12 +211,13 @@ impl Drop for Gate {
 }
 
 /// Bytes of each table in a window of `1 << shift` bytes of heap.
-fn plan(shift: u32) -> [(&'static Area, usize); 6] {
+fn plan(shift: u32) -> [(&'static Area, usize); 7] {
     let heap = 1usize << shift;
     [
         (&HEAP, heap),
-        (&LIVE, heap / 16),
+        (&LIVE, stretched(heap)),
         (&CHUNKS, (heap >> CHUNK_SHIFT) * size_of::<Chunk>()),
+        (&KINDS, heap >> UNIT_SHIFT),
         (&SPANS, heap / 64),
         (&BATCHES, heap / 64),
         (&SLOTS, (heap / 16).min(4 << 30)),
@@ -265,10 +270,17 @@ pub fn open() -> bool {
     false
 }
 
+/// The place of a byte's live byte, from the live map's beginning.
+#[inline]
+const fn stretched(offset: usize) -> usize {
+    offset / 16 + offset / 512
+}
+
 fn settle(gate: &Gate) -> bool {
     WINDOW.base.store(HEAP.start(), Relaxed);
     WINDOW.live.store(LIVE.start(), Relaxed);
-    WINDOW.biased.store(LIVE.start().wrapping_sub(HEAP.start() / 16), Relaxed);
+    WINDOW.biased.store(LIVE.start().wrapping_sub(stretched(HEAP.start())), Relaxed);
+    WINDOW.kinds.store(KINDS.start(), Relaxed);
     extend(gate, FIRST / CHUNK, 1)
 }
 
@@ -280,7 +292,11 @@ fn extend(_gate: &Gate, chunks: usize, align: usize) -> bool {
     let mut step = chunks.max((old / 8).clamp(FIRST / CHUNK, 128));
     for _ in 0..64 {
         let end = first + step;
-        if end > room || !LIVE.grow_to(end * CHUNK / 16) || !CHUNKS.grow_to(end * size_of::<Chunk>()) {
+        let tables = end <= room
+            && LIVE.grow_to(stretched(end * CHUNK))
+            && CHUNKS.grow_to(end * size_of::<Chunk>())
+            && KINDS.grow_to(end * CHUNK_UNITS);
+        if !tables {
             if step == chunks {
                 return false;
             }
@@ -349,19 +365,27 @@ pub fn owner(unit: usize) -> &'static AtomicU32 {
     &chunk(unit / CHUNK_UNITS).owner[unit % CHUNK_UNITS]
 }
 
+/// What free() finds for a unit: the bucket of its small blocks, NO_SMALL, or 0 where nothing is.
+#[inline]
+pub fn kind(unit: usize) -> &'static AtomicU8 {
+    // SAFETY: units handed out lie below the limit, where the table is mapped.
+    unsafe { &*((WINDOW.kinds.load(Relaxed) + unit) as *const AtomicU8) }
+}
+
+/// The kind of units that hold medium or large blocks: those have no live bytes.
+pub const NO_SMALL: u8 = 0xff;
+
 /// The live byte of the small block that begins at `p`; `p` must lie in the estate.
 #[inline]
 pub fn live(p: usize) -> &'static AtomicU8 {
-    let grain = (p - WINDOW.base.load(Relaxed)) >> 4;
-    debug_assert!(grain < WINDOW.limit.load(Relaxed));
     // SAFETY: the live map covers every grain below the limit.
-    unsafe { &*((WINDOW.live.load(Relaxed) + grain) as *const AtomicU8) }
+    unsafe { &*((WINDOW.biased.load(Relaxed) + stretched(p)) as *const AtomicU8) }
 }
 
 /// The part of the live map that belongs to `units` alone, in whole pages.
 pub fn live_pages(unit: usize, units: usize) -> (usize, usize) {
     let live = WINDOW.live.load(Relaxed);
-    let (from, to) = (live + unit * (UNIT / 16), live + (unit + units) * (UNIT / 16));
+    let (from, to) = (live + stretched(unit * UNIT), live + stretched((unit + units) * UNIT));
     let (from, to) = (from.next_multiple_of(PAGE), to & !(PAGE - 1));
     (from, to.saturating_sub(from))
 }
@@ -373,5 +397,5 @@ pub fn mapped() -> usize {
 
 /// Address space mapped for the tables.
 pub fn tables() -> usize {
-    [&LIVE, &CHUNKS, &SPANS, &BATCHES, &SLOTS].iter().map(|a| a.mapped()).sum()
+    [&LIVE, &CHUNKS, &KINDS, &SPANS, &BATCHES, &SLOTS].iter().map(|a| a.mapped()).sum()
 }

@@ -25,6 +25,8 @@ pub mod estate;
 #[cfg(not(loom))]
 pub mod heap;
 #[cfg(not(loom))]
+pub mod inspect;
+#[cfg(not(loom))]
 pub mod options;
 #[cfg(not(loom))]
 pub mod os;

@@ -24,7 +24,7 @@ pub enum Fault {
 pub fn fault(fault: Fault, p: usize, size: usize) {
     stats::count(&WRONG);
     let mut line = Text::<256>::new();
-    line.add("evenkeel: free of ").pointer(p).add(": ");
+    line.add("evenkeel: ").pointer(p).add(": ");
     line.add(match fault {
         Fault::DoubleFree => "double free: the block is free already",
         Fault::Interior => "not the start of a block but inside one",

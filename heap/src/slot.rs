@@ -7,7 +7,7 @@
 //! glibc's registration is read; nothing in it is written but `rseq_cs`.
 //!
 //! ```text
-//! slot:  head[bucket] = top: u16, end: u16 | ... | 0 | stack of bucket 1 ... | 0 | stack of bucket 2 ...
+//! slot:  head[bucket] = top: u32, end: u32 | ... | 0 | stack of bucket 1 ... | 0 | stack of bucket 2 ...
 //! pop:   p = slot[top]; if p == 0 { miss }; top -= 1        push: if top == end { miss }; slot[top + 1] = p; top += 1
 //! ```
 //! - `begin <= top <= end <= begin + room`, where `begin = BUCKETS[b].stack` and `slot[begin] == 0`;
@@ -37,7 +37,7 @@ const SLOT_BYTES: usize = (SLOT_ENTRIES * 8).next_multiple_of(PAGE);
 const ROOM_BYTES: usize = HEADS - 1;
 const HAND: usize = HEADS - 2;
 const CLAIM: usize = HEADS - 3;
-const _: () = assert!(CLAIM * 2 >= COUNT);
+const _: () = assert!(CLAIM >= COUNT);
 
 /// What the fast paths need, in one cache line.
 #[repr(C, align(64))]
@@ -124,15 +124,17 @@ macro_rules! define_malloc {
                     jae 8f
                     lea rdx, [rip + {table}]
                     mov rsi, [rdx + rsi * 8]
-                    movzx r8d, word ptr [rsi + rcx * 4]
+                    mov r8d, [rsi + rcx * 8]
                     mov rax, [rsi + r8 * 8]
                     test rax, rax
                     jz 8f
                     dec r8d
-                    mov [rsi + rcx * 4], r8w
-                4:  mov rdx, [rip + {window} + 24]
-                    mov rsi, rax
+                    mov [rsi + rcx * 8], r8d
+                4:  mov rsi, rax
+                    mov rdx, rax
                     shr rsi, 4
+                    shr rdx, 9
+                    add rsi, [rip + {window} + 24]
                     mov [rdx + rsi], cl
                     ret
                 8:  mov rsi, [rsp]
@@ -160,16 +162,20 @@ macro_rules! define_free {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(block: *mut u8) {
             core::arch::naked_asm!(
-                "   xor ecx, ecx
-                    mov rax, rdi
+                "   mov rax, rdi
                     sub rax, [rip + {window}]
+                    mov rcx, rax
                     ror rax, 4
                     cmp rax, [rip + {window} + 8]
-                    jae 8f
-                    mov rdx, [rip + {window} + 16]
-                    movzx ecx, byte ptr [rdx + rax]
-                    test ecx, ecx
-                    jz 8f
+                    jae 7f
+                    shr rcx, {unit_shift}
+                    mov rdx, [rip + {window} + 32]
+                    movzx ecx, byte ptr [rdx + rcx]
+                    mov rdx, rax
+                    shr rdx, 5
+                    add rax, [rip + {window} + 16]
+                    cmp [rdx + rax], cl
+                    jne 7f
                     mov byte ptr [rdx + rax], 0
                     mov r9, [rip + {hot}]
                     test r9, r9
@@ -182,16 +188,18 @@ macro_rules! define_free {
                     jae 8f
                     lea rdx, [rip + {table}]
                     mov rsi, [rdx + rsi * 8]
-                    movzx r8d, word ptr [rsi + rcx * 4]
-                    cmp r8w, [rsi + rcx * 4 + 2]
+                    mov r8d, [rsi + rcx * 8]
+                    cmp r8d, [rsi + rcx * 8 + 4]
                     je 8f
                     mov [rsi + r8 * 8 + 8], rdi
                     inc r8d
-                    mov [rsi + rcx * 4], r8w
+                    mov [rsi + rcx * 8], r8d
                 4:  ret
+                7:  xor ecx, ecx
                 8:  mov esi, ecx
                     mov rdx, [rsp]
                     jmp {slow}",
+                unit_shift = const $crate::bucket::UNIT_SHIFT,
                 hot = sym $crate::slot::HOT,
                 table = sym $crate::slot::TABLE,
                 window = sym $crate::estate::WINDOW,
@@ -216,8 +224,8 @@ unsafe extern "C" fn seq_push(bucket: usize, blocks: *const usize, n: usize) -> 
             jae 8f
             lea rcx, [rip + {table}]
             mov r8, [rcx + rax * 8]
-            movzx eax, word ptr [r8 + rdi * 4]
-            movzx ecx, word ptr [r8 + rdi * 4 + 2]
+            mov eax, [r8 + rdi * 8]
+            mov ecx, [r8 + rdi * 8 + 4]
             sub ecx, eax
             cmp rcx, rdx
             cmova rcx, rdx
@@ -231,7 +239,7 @@ unsafe extern "C" fn seq_push(bucket: usize, blocks: *const usize, n: usize) -> 
             cmp r11d, ecx
             jb 6b
             add eax, ecx
-            mov [r8 + rdi * 4], ax
+            mov [r8 + rdi * 8], eax
         4:  mov eax, ecx
             ret
         8:  xor eax, eax
@@ -256,7 +264,7 @@ unsafe extern "C" fn seq_pop(bucket: usize, blocks: *mut usize, n: usize, begin:
             lea rcx, [rip + {table}]
             mov r8, [rcx + rax * 8]
             movq rcx, xmm1
-            movzx eax, word ptr [r8 + rdi * 4]
+            mov eax, [r8 + rdi * 8]
             mov r10d, eax
             sub r10d, ecx
             jle 8f
@@ -271,7 +279,7 @@ unsafe extern "C" fn seq_pop(bucket: usize, blocks: *mut usize, n: usize, begin:
             cmp r11d, r10d
             jb 6b
             sub eax, r10d
-            mov [r8 + rdi * 4], ax
+            mov [r8 + rdi * 8], eax
         4:  mov eax, r10d
             ret
         8:  xor eax, eax
@@ -295,10 +303,10 @@ unsafe extern "C" fn seq_set_end(bucket: usize, slot: usize, end: usize) -> bool
             lea rcx, [rip + {table}]
             cmp [rcx + rax * 8], rsi
             jne 8f
-            movzx eax, word ptr [rsi + rdi * 4]
+            mov eax, [rsi + rdi * 8]
             cmp eax, edx
             ja 8f
-            mov [rsi + rdi * 4 + 2], dx
+            mov [rsi + rdi * 8 + 4], edx
         4:  mov eax, 1
             ret
         8:  xor eax, eax
@@ -380,18 +388,22 @@ fn entry(slot: usize, i: usize) -> &'static AtomicU64 {
     unsafe { &*((slot + i * 8) as *const AtomicU64) }
 }
 
-/// top | end << 16
-fn head(slot: usize, bucket: usize) -> &'static AtomicU32 {
-    // SAFETY: as above; heads are four bytes.
-    unsafe { &*((slot + bucket * 4) as *const AtomicU32) }
+/// top | end << 32
+fn head(slot: usize, bucket: usize) -> &'static AtomicU64 {
+    entry(slot, bucket)
 }
 
-fn top(head: u32) -> usize {
-    (head & 0xffff) as usize
+fn top(head: u64) -> usize {
+    head as u32 as usize
 }
 
-fn end(head: u32) -> usize {
-    (head >> 16) as usize
+fn end(head: u64) -> usize {
+    (head >> 32) as usize
+}
+
+/// The head of an empty stack with no room.
+fn empty_head(bucket: usize) -> u64 {
+    begin(bucket) as u64 * 0x1_0000_0001
 }
 
 fn begin(bucket: usize) -> usize {
@@ -415,7 +427,7 @@ fn make(cid: usize) -> bool {
         if !gate.grow(&SLOTS, (c + 1) * SLOT_BYTES) {
             return false;
         }
-        (1..COUNT).for_each(|b| head(slot_at(c), b).store(begin(b) as u32 * 0x1_0001, Relaxed));
+        (1..COUNT).for_each(|b| head(slot_at(c), b).store(empty_head(b), Relaxed));
         TABLE[c].store(slot_at(c), Release);
         MADE.store(c as u32 + 1, Release);
     }
@@ -485,7 +497,7 @@ fn push_to(slot: usize, bucket: usize, blocks: &[usize]) -> usize {
         entry(slot, top(h) + 1 + i).store(p as u64, Relaxed);
     }
     // A fork may copy this state at any moment: the one store makes it whole.
-    head(slot, bucket).store(h + n as u32, Release);
+    head(slot, bucket).store(h + n as u64, Release);
     n
 }
 
@@ -495,7 +507,7 @@ fn pop_from(slot: usize, bucket: usize, out: &mut [usize]) -> usize {
     for (i, p) in out[..n].iter_mut().enumerate() {
         *p = entry(slot, top(h) - i).load(Relaxed) as usize;
     }
-    head(slot, bucket).store(h - n as u32, Release);
+    head(slot, bucket).store(h - n as u64, Release);
     n
 }
 
@@ -507,7 +519,7 @@ fn set_end(slot: usize, bucket: usize, to: usize) -> bool {
     let h = head(slot, bucket).load(Relaxed);
     let ok = top(h) <= to;
     if ok {
-        head(slot, bucket).store(top(h) as u32 | (to as u32) << 16, Relaxed);
+        head(slot, bucket).store(top(h) as u64 | (to as u64) << 32, Relaxed);
     }
     ok
 }
@@ -587,7 +599,7 @@ pub fn fingerprint(cid: usize) -> (u64, bool) {
     for b in 1..COUNT {
         let h = head(slot_at(cid), b).load(Relaxed);
         held |= top(h) != begin(b);
-        print = (print ^ u64::from(h)).wrapping_mul(0x100_0000_01b3);
+        print = (print ^ h).wrapping_mul(0x100_0000_01b3);
     }
     (print, held)
 }
@@ -629,7 +641,7 @@ fn empty(slot: usize, sink: &mut impl FnMut(usize, &[usize])) {
             }
             sink(b, &blocks[..n]);
         }
-        head(slot, b).store(begin(b) as u32 * 0x1_0001, Relaxed);
+        head(slot, b).store(empty_head(b), Relaxed);
     }
     entry(slot, ROOM_BYTES).store(0, Relaxed);
 }

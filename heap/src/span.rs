@@ -13,7 +13,7 @@
 //!
 //! Descriptors are never unmapped, so looking at one that retires meanwhile is harmless.
 
-use crate::bucket::{BUCKETS, PAGE, UNIT, UNIT_SHIFT};
+use crate::bucket::{BUCKETS, Bucket, PAGE, SMALL, UNIT, UNIT_SHIFT};
 use crate::estate::{self, SPANS};
 use crate::pages;
 use crate::report::{self, Fault};
@@ -114,14 +114,21 @@ fn settle(bucket: usize, unit: usize, units: usize) -> Option<u32> {
     span.live.store(0, Relaxed);
     span.stamp.store(stats::tick(), Relaxed);
     span.returned.iter().for_each(|w| w.store(0, Relaxed));
-    (unit..unit + units).for_each(|u| estate::owner(u).store(index, Release));
+    let kind = if (1..=SMALL).contains(&bucket) { bucket as u8 } else { estate::NO_SMALL };
+    for u in unit..unit + units {
+        estate::kind(u).store(kind, Relaxed);
+        estate::owner(u).store(index, Release);
+    }
     Some(index)
 }
 
 /// Takes the run of a span nobody can reach any more.
 fn clear(span: &Span, age: u32) {
     let (unit, units) = (span.unit.load(Relaxed) as usize, span.units.load(Relaxed) as usize);
-    (unit..unit + units).for_each(|u| estate::owner(u).store(0, Release));
+    for u in unit..unit + units {
+        estate::kind(u).store(0, Relaxed);
+        estate::owner(u).store(0, Release);
+    }
     span.units.store(0, Relaxed);
     pages::release(unit, units, age);
 }
@@ -175,11 +182,16 @@ impl Span {
         estate::address(self.unit.load(Relaxed) as usize)
     }
 
+    /// Where the first block begins.
+    fn first(&self, bucket: &Bucket) -> usize {
+        self.base() + bucket.color as usize
+    }
+
     /// The block that begins at `p`, or nothing if none begins there.
     #[inline]
     pub fn index_of(&self, p: usize) -> Option<usize> {
         let bucket = &BUCKETS[self.bucket.load(Relaxed) as usize];
-        let offset = p - self.base();
+        let offset = p.checked_sub(self.first(bucket))?;
         let i = bucket.index(offset);
         (i * bucket.size as usize == offset && i < bucket.blocks as usize).then_some(i)
     }
@@ -187,7 +199,7 @@ impl Span {
     /// Takes up to `out.len()` free blocks.
     fn take(&self, out: &mut [usize]) -> usize {
         let bucket = &BUCKETS[self.bucket.load(Relaxed) as usize];
-        let (base, size) = (self.base(), bucket.size as usize);
+        let (base, size) = (self.first(bucket), bucket.size as usize);
         let mut n = 0;
         for (w, word) in self.map[..(bucket.blocks as usize).div_ceil(64)].iter().enumerate() {
             let mut now = word.load(Relaxed);
@@ -202,7 +214,7 @@ impl Span {
                             rest &= rest - 1;
                             n += 1;
                         }
-                        self.touch(w, take, size);
+                        self.touch(w, take, bucket);
                         break;
                     }
                     Err(changed) => now = changed,
@@ -217,13 +229,14 @@ impl Span {
     }
 
     /// The pages of blocks just taken are no longer with the kernel.
-    fn touch(&self, w: usize, taken: u64, size: usize) {
+    fn touch(&self, w: usize, taken: u64, bucket: &Bucket) {
+        let size = bucket.size as usize;
         if self.returned.iter().all(|r| r.load(Relaxed) == 0) {
             return;
         }
         let mut rest = taken;
         while rest != 0 {
-            let at = (w * 64 + rest.trailing_zeros() as usize) * size;
+            let at = bucket.color as usize + (w * 64 + rest.trailing_zeros() as usize) * size;
             for page in at / PAGE..(at + size).div_ceil(PAGE) {
                 self.returned[page / 64].fetch_and(!(1 << (page % 64)), Relaxed);
             }
@@ -332,7 +345,8 @@ pub fn give(blocks: &[usize], age: u32) {
             continue;
         };
         // Neighbours that lie in the same word go with it in one step.
-        let (bucket, base) = (&BUCKETS[span.bucket.load(Relaxed) as usize], span.base());
+        let bucket = &BUCKETS[span.bucket.load(Relaxed) as usize];
+        let base = span.first(bucket);
         let word_base = base + (at / 64) * 64 * bucket.size as usize;
         let word_len = 64 * bucket.size as usize;
         let end = base + bucket.blocks as usize * bucket.size as usize;
@@ -462,11 +476,12 @@ fn trim_pages(span: &Span) {
     }
     let bucket = &BUCKETS[bucket];
     let pages = bucket.span() / PAGE;
-    let (size, last_block) = (bucket.size as usize, bucket.blocks as usize - 1);
+    let (size, color, last_block) = (bucket.size as usize, bucket.color as usize, bucket.blocks as usize - 1);
     // Blocks that touch page k.
-    let blocks = |k: usize| (k * PAGE / size)..=(((k + 1) * PAGE - 1) / size).min(last_block);
+    let first = |k: usize| (k * PAGE).saturating_sub(color) / size;
+    let blocks = |k: usize| first(k)..=(((k + 1) * PAGE - 1 - color) / size).min(last_block);
     let vacant = |k: usize| {
-        k * PAGE / size <= last_block
+        first(k) <= last_block
             && self::has(&span.returned, k..=k, false)
             && self::has(&span.map, blocks(k), true)
     };

@@ -6,6 +6,10 @@
 
 #![no_std]
 
+mod control;
+mod operators;
+mod vfork;
+
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use heap::bucket::MEDIUM_MAX;

@@ -1,0 +1,283 @@
+//! A run: rounds in which every workload meets every heap once, in an order drawn anew for each round.
+
+use crate::args::Options;
+use crate::heaps::{self, Candidate, Heap};
+use crate::machine;
+use crate::record::{self, Record, Writer};
+use crate::stats::Random;
+use crate::trial;
+use crate::work::{self, Part, Work};
+use std::collections::HashSet;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Measures, and says where the figures are.
+pub fn run(options: &Options) -> Result<PathBuf, String> {
+    let works = chosen_works(options)?;
+    work::compile_all()?;
+    let heaps = chosen_heaps(options)?;
+
+    let path = match &options.out {
+        Some(path) => path.clone(),
+        None => free_path(options),
+    };
+    let mut facts = machine::facts();
+    facts.push(("rounds".into(), options.rounds.to_string()));
+    facts.push(("seed".into(), options.seed.to_string()));
+    let mut writer = Writer::create(&path, &facts)?;
+
+    let in_round = |round: u32| -> Vec<(&Work, &Heap)> {
+        works
+            .iter()
+            .filter(|w| round == 1 || w.part != Part::Forks)
+            .flat_map(|w| heaps.iter().map(move |h| (*w, h)))
+            .collect()
+    };
+    let mut progress = Progress::new((1..=options.rounds).map(|r| in_round(r).len()).sum());
+    // What did not end once costs its whole time limit each time: once is enough to know.
+    let mut hopeless: HashSet<(&str, &str)> = HashSet::new();
+    for round in 1..=options.rounds {
+        let mut pairs = in_round(round);
+        Random(options.seed.wrapping_mul(1_000_003) + u64::from(round)).shuffle(&mut pairs);
+        for (order, (work, heap)) in (1..).zip(pairs) {
+            let key = (work.row, heap.name.as_str());
+            progress.show(round, options.rounds, work, heap);
+            let mut record = Record {
+                round,
+                order,
+                work: work.row.into(),
+                heap: heap.name.clone(),
+                version: heap.version.clone(),
+                status: "timeout before".into(),
+                figures: record::figures(&[]),
+            };
+            if !hopeless.contains(&key) {
+                measure(&mut record, work, heap, options.timeout, &progress);
+            }
+            if record.status == "timeout" {
+                hopeless.insert(key);
+            }
+            writer.add(&record)?;
+            progress.done += 1;
+        }
+    }
+    progress.clear();
+    Ok(path)
+}
+
+fn measure(record: &mut Record, work: &Work, heap: &Heap, limit: Duration, progress: &Progress) {
+    let args: Vec<String> = work.args.split_whitespace().map(String::from).collect();
+    let limit = limit * work.patience();
+    let busy = Busy::now();
+    let preload = work.part != Part::Starts;
+    let outcome = trial::execute(&work::program(work.program), &args, heap, preload, limit);
+    let words = trial::words(&outcome.output);
+    record.figures = record::figures(&words);
+    record.set("others_pct", busy.by_others(outcome.lasted));
+    record.status = outcome.status;
+    if record.status == "ok" && words.is_empty() {
+        record.status = "no figures".into();
+    }
+    if record.status != "ok" {
+        progress.say(&format!(
+            "{} under {}: {} after {:.1} s{}{}",
+            work.row,
+            heap.name,
+            record.status,
+            outcome.lasted.as_secs_f64(),
+            if outcome.complaint.is_empty() { "" } else { ": " },
+            outcome.complaint
+        ));
+    }
+}
+
+/// CPU time used since the machine started: by all, and by this process with its children. Counted in ticks of
+/// 1/100 second.
+struct Busy {
+    all: Option<f64>,
+    own: Option<f64>,
+}
+
+impl Busy {
+    fn now() -> Busy {
+        let read = |path| std::fs::read_to_string(path).ok();
+        Busy {
+            all: read("/proc/stat").and_then(|text| all_ticks(&text)),
+            own: read("/proc/self/stat").and_then(|text| own_ticks(&text)),
+        }
+    }
+
+    /// How much of the machine's CPU time others had since, in percent.
+    fn by_others(&self, lasted: Duration) -> Option<f64> {
+        let now = Busy::now();
+        let others = (now.all? - self.all?) - (now.own? - self.own?);
+        let whole = lasted.as_secs_f64() * 100.0 * machine::cpus() as f64;
+        (whole > 0.0).then(|| (others / whole * 100.0).clamp(0.0, 100.0).round())
+    }
+}
+
+/// All but idle and waiting; time taken by other machines on the same host is among it.
+fn all_ticks(stat: &str) -> Option<f64> {
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    let ticks: Vec<f64> = line
+        .split_whitespace()
+        .filter_map(|t| t.parse().ok())
+        .collect();
+    let [user, nice, system, _idle, _wait, irq, softirq, steal, ..] = ticks[..] else {
+        return None;
+    };
+    Some(user + nice + system + irq + softirq + steal)
+}
+
+fn own_ticks(stat: &str) -> Option<f64> {
+    // The second field, the name in brackets, may hold spaces.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    fields
+        .get(11..15)?
+        .iter()
+        .map(|t| t.parse::<f64>().ok())
+        .sum()
+}
+
+fn chosen_works(options: &Options) -> Result<Vec<&'static Work>, String> {
+    for name in &options.only {
+        if work::named(name).next().is_none() {
+            return Err(format!(
+                "no workload is called '{name}'; 'bench list' shows them"
+            ));
+        }
+    }
+    let asked = |w: &Work| {
+        options
+            .only
+            .iter()
+            .any(|name| work::named(name).any(|n| n.row == w.row))
+    };
+    Ok(work::ALL
+        .iter()
+        .filter(|w| match options.only.is_empty() {
+            true => !options.short || w.in_short,
+            false => asked(w),
+        })
+        .collect())
+}
+
+fn chosen_heaps(options: &Options) -> Result<Vec<Heap>, String> {
+    let wanted = |name: &str| match options.heaps.is_empty() {
+        true => !options.short || !heaps::is_peer(name) || heaps::SHORT.contains(&name),
+        false => options.heaps.iter().any(|h| h == name),
+    };
+    let mut candidates = heaps::subjects(options);
+    candidates.extend(heaps::peers());
+    for name in &options.heaps {
+        if !candidates.iter().any(|c| c.name == *name) {
+            let known: Vec<_> = candidates.iter().map(|c| c.name.as_str()).collect();
+            return Err(format!(
+                "no heap is called '{name}'; there are {}",
+                known.join(", ")
+            ));
+        }
+    }
+    let mut heaps = vec![];
+    for Candidate { name, heap } in candidates {
+        if !wanted(&name) {
+            continue;
+        }
+        match heap {
+            Ok(heap) => {
+                eprintln!("  {name:<13} {}", heap.version);
+                heaps.push(heap);
+            }
+            Err(why) => eprintln!("  {name:<13} absent: {why}"),
+        }
+    }
+    if heaps.is_empty() {
+        return Err("no heap to measure".into());
+    }
+    Ok(heaps)
+}
+
+/// Whole runs are kept beside the sources; trials of a part go where `cargo clean` takes them.
+fn free_path(options: &Options) -> PathBuf {
+    let whole = !options.short && options.only.is_empty() && options.heaps.is_empty();
+    let folder = match whole {
+        true => machine::bench_dir().join("results"),
+        false => machine::target().join("bench/results"),
+    };
+    let name = format!("{}-{}cpu", machine::today(), machine::cpus());
+    let mut path = folder.join(format!("{name}.csv"));
+    let mut n = 2;
+    while path.exists() {
+        path = folder.join(format!("{name}-{n}.csv"));
+        n += 1;
+    }
+    path
+}
+
+/// One line on a terminal's standard error, written over again and again; nothing elsewhere.
+struct Progress {
+    terminal: bool,
+    began: Instant,
+    done: usize,
+    all: usize,
+}
+
+impl Progress {
+    fn new(all: usize) -> Progress {
+        Progress {
+            terminal: std::io::stderr().is_terminal(),
+            began: Instant::now(),
+            done: 0,
+            all,
+        }
+    }
+
+    fn show(&self, round: u32, rounds: u32, work: &Work, heap: &Heap) {
+        if !self.terminal {
+            return;
+        }
+        let left = match self.done {
+            0 => "?".to_string(),
+            done => {
+                let each = self.began.elapsed().as_secs_f64() / done as f64;
+                let seconds = (each * (self.all - done) as f64).round() as u64;
+                format!("{}:{:02}", seconds / 60, seconds % 60)
+            }
+        };
+        eprint!(
+            "\r\x1b[K{}/{} round {round}/{rounds}  {} under {}  {left} left",
+            self.done + 1,
+            self.all,
+            work.row,
+            heap.name
+        );
+        let _ = std::io::stderr().flush();
+    }
+
+    fn say(&self, line: &str) {
+        self.clear();
+        eprintln!("{line}");
+    }
+
+    fn clear(&self) {
+        if self.terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_added_up() {
+        let stat = "cpu  10 20 30 1000 500 1 2 4 0 0\ncpu0 1 1 1\n";
+        assert_eq!(all_ticks(stat), Some(67.0));
+        assert_eq!(all_ticks(""), None);
+        let own = "7 (a b) c) S 1 7 7 0 -1 4 0 0 0 0 100 20 3 4 20 0 1 0";
+        assert_eq!(own_ticks(own), Some(127.0));
+    }
+}
