@@ -57,6 +57,7 @@ pub struct Window {
     pub live: AtomicUsize,
     /// `live - base / 16 - base / 512`: the live byte of `p` is at `biased + p / 16 + p / 512`.
     pub biased: AtomicUsize,
+    /// The kind of the unit of `p` is at `kinds + p / UNIT`.
     pub kinds: AtomicUsize,
 }
 
@@ -280,7 +281,7 @@ fn settle(gate: &Gate) -> bool {
     WINDOW.base.store(HEAP.start(), Relaxed);
     WINDOW.live.store(LIVE.start(), Relaxed);
     WINDOW.biased.store(LIVE.start().wrapping_sub(stretched(HEAP.start())), Relaxed);
-    WINDOW.kinds.store(KINDS.start(), Relaxed);
+    WINDOW.kinds.store(KINDS.start().wrapping_sub(HEAP.start() >> UNIT_SHIFT), Relaxed);
     extend(gate, FIRST / CHUNK, 1)
 }
 
@@ -369,7 +370,7 @@ pub fn owner(unit: usize) -> &'static AtomicU32 {
 #[inline]
 pub fn kind(unit: usize) -> &'static AtomicU8 {
     // SAFETY: units handed out lie below the limit, where the table is mapped.
-    unsafe { &*((WINDOW.kinds.load(Relaxed) + unit) as *const AtomicU8) }
+    unsafe { &*((KINDS.start() + unit) as *const AtomicU8) }
 }
 
 /// The kind of units that hold medium or large blocks: those have no live bytes.

@@ -127,6 +127,8 @@ fn refill(bucket: usize) -> usize {
     let mut n = depot::take(bucket, &mut blocks);
     if n == 0 {
         let want = (room / 2).clamp(1, BUCKETS[bucket].batch as usize);
+        // By fours: a cache line that holds several blocks goes to one slot whole.
+        let want = if bucket < LINE { want.next_multiple_of(4).min(BATCH & !3) } else { want };
         n = span::claim(bucket, &mut blocks[..want]);
         // The stack gives the last first: the lowest address shall come first.
         blocks[..n].reverse();
@@ -137,6 +139,19 @@ fn refill(bucket: usize) -> usize {
         spill(bucket, &mut blocks[kept..n - 1]);
     }
     p
+}
+
+/// Buckets below have several blocks in a cache line.
+const LINE: usize = 4;
+
+/// A CPU that begins with a block freed to it, which may share its cache line with blocks that other
+/// CPUs write, gets a line of its own to use first.
+fn own_line(bucket: usize) {
+    let mut blocks = [0; 4];
+    let n = span::claim(bucket, &mut blocks);
+    blocks[..n].reverse();
+    let kept = slot::push(bucket, &blocks[..n]);
+    span::give(&blocks[kept..n], 0);
 }
 
 /// Puts blocks into the depot, or back into their spans.
@@ -154,6 +169,9 @@ fn put(bucket: usize, p: usize) {
     }
     let room = slot::widen(bucket);
     if room > 0 && slot::push(bucket, &[p]) == 1 {
+        if bucket < LINE && room == slot::FIRST_ROOM {
+            own_line(bucket);
+        }
         return;
     }
     stats::count(&FLUSHES);

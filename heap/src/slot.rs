@@ -164,7 +164,7 @@ macro_rules! define_free {
             core::arch::naked_asm!(
                 "   mov rax, rdi
                     sub rax, [rip + {window}]
-                    mov rcx, rax
+                    mov rcx, rdi
                     ror rax, 4
                     cmp rax, [rip + {window} + 8]
                     jae 7f
@@ -524,6 +524,9 @@ fn set_end(slot: usize, bucket: usize, to: usize) -> bool {
     ok
 }
 
+/// The first room that a bucket gets in a slot.
+pub const FIRST_ROOM: usize = 8;
+
 /// Gives a bucket of the current slot a longer stack, at the cost of buckets that do not use theirs
 /// if the slot's bound demands it. Says how long the stack may be now (0: no slot at hand).
 pub fn widen(bucket: usize) -> usize {
@@ -540,12 +543,12 @@ fn widen_in(slot: usize, bucket: usize) -> usize {
     if have >= room {
         return have;
     }
-    let want = (have * 2).clamp((it.batch as usize / 8).max(1), room);
+    let want = (have * 2).clamp(FIRST_ROOM.min(room), room);
     let held = entry(slot, ROOM_BYTES);
     let (cost, bound) = (((want - have) * size) as u64, options::SLOT_BYTES.get() as u64);
     // Racing threads may exceed the bound by what they are about to add; it is a bound on caching.
     if held.load(Relaxed) + cost > bound {
-        narrow_others(slot, bucket, cost);
+        narrow_others(slot, bucket);
         if held.load(Relaxed) + cost > bound {
             return have;
         }
@@ -557,21 +560,16 @@ fn widen_in(slot: usize, bucket: usize) -> usize {
     want
 }
 
-/// Takes unused room from other buckets, going round, until `wanted` bytes are gained.
-fn narrow_others(slot: usize, bucket: usize, wanted: u64) {
-    let (hand, mut gained) = (entry(slot, HAND), 0);
-    for _ in 0..COUNT {
+/// Takes unused room from a few other buckets, going round.
+fn narrow_others(slot: usize, bucket: usize) {
+    let hand = entry(slot, HAND);
+    for _ in 0..4 {
         let victim = 1 + hand.fetch_add(1, Relaxed) as usize % (COUNT - 1);
         let h = head(slot, victim).load(Relaxed);
-        let keep = top(h).max(begin(victim) + (end(h).saturating_sub(begin(victim))) / 2);
-        if victim == bucket || keep >= end(h) || !set_end(slot, victim, keep) {
-            continue;
-        }
-        let bytes = ((end(h) - keep) * BUCKETS[victim].size as usize) as u64;
-        entry(slot, ROOM_BYTES).fetch_sub(bytes, Relaxed);
-        gained += bytes;
-        if gained >= wanted {
-            return;
+        let keep = top(h).max(begin(victim) + end(h).saturating_sub(begin(victim)) / 2);
+        if victim != bucket && keep < end(h) && set_end(slot, victim, keep) {
+            let bytes = (end(h) - keep) * BUCKETS[victim].size as usize;
+            entry(slot, ROOM_BYTES).fetch_sub(bytes as u64, Relaxed);
         }
     }
 }

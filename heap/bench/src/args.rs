@@ -16,7 +16,7 @@ usage: bench [run] [options]     measure, keep the figures, print the table
   --lib NAME=PATH[,VAR=VALUE..]
                        measure this library too, with these environment variables; may be repeated
   --subject NAME       the heap that is compared with its peers (evenkeel)
-  --timeout SECONDS    end a trial that lasts longer (60; with --short 15)
+  --timeout SECONDS    end a trial that lasts longer (60; with --short 10)
   --seed N             seed of the order within a round (1)
   --out CSV            where the raw figures go
   --draw               draw the cliff to docs/cliff.svg";
@@ -95,7 +95,7 @@ impl Options {
             options.rounds = if options.short { 3 } else { 5 };
         }
         if options.timeout.is_zero() {
-            options.timeout = Duration::from_secs(if options.short { 15 } else { 60 });
+            options.timeout = Duration::from_secs(if options.short { 10 } else { 60 });
         }
         Ok(options)
     }
@@ -107,9 +107,7 @@ fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, String> {
 }
 
 fn list(text: &str) -> impl Iterator<Item = String> {
-    text.split(',')
-        .filter(|s| !s.is_empty())
-        .map(String::from)
+    text.split(',').filter(|s| !s.is_empty()).map(String::from)
 }
 
 fn library(text: &str) -> Result<Library, String> {
@@ -144,7 +142,7 @@ mod tests {
         let full = parse("").unwrap();
         assert_eq!((full.rounds, full.timeout.as_secs()), (5, 60));
         let short = parse("--short").unwrap();
-        assert_eq!((short.rounds, short.timeout.as_secs()), (3, 15));
+        assert_eq!((short.rounds, short.timeout.as_secs()), (3, 10));
         assert_eq!(parse("--short --rounds 7").unwrap().rounds, 7);
     }
 

@@ -8,11 +8,11 @@ use crate::table;
 use std::fmt::Write as _;
 
 const WIDTH: f64 = 860.0;
-const HEIGHT: f64 = 500.0;
+const HEIGHT: f64 = 540.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 640.0;
-const TOP: f64 = 84.0;
-const BOTTOM: f64 = 440.0;
+const TOP: f64 = 132.0;
+const BOTTOM: f64 = 484.0;
 /// Between the base lines of two labels.
 const LEADING: f64 = 17.0;
 
@@ -57,7 +57,7 @@ fn curves(results: &Results, subject: &str) -> Vec<Curve> {
                     .filter(|r| r.work == work && r.heap == heap)
             };
             let values: Vec<f64> = trials()
-                .filter(|r| r.status == "ok")
+                .filter(|r| r.was_measured())
                 .filter_map(|r| r.figure("cpu_ns_per_op"))
                 .collect();
             match (stats::median(&values), trials().next()) {
@@ -65,6 +65,7 @@ fn curves(results: &Results, subject: &str) -> Vec<Curve> {
                 (None, Some(first)) if curve.lost.is_none() => {
                     let why = match first.status.as_str() {
                         status if status.starts_with("timeout") => "did not end".into(),
+                        status if status.starts_with("over ") => format!("took {status}"),
                         status => status.to_string(),
                     };
                     curve.lost = Some((f64::from(*n), why));
@@ -224,17 +225,27 @@ fn svg(results: &Results, subject: &str) -> Option<String> {
     put(format!(
         "<text class=\"ink title\" x=\"16\" y=\"28\">{title}</text>"
     ));
-    put(format!(
-        "<text class=\"faint small\" x=\"16\" y=\"49\">{}</text>",
-        escaped(&format!(
-            "malloc and free, 64 blocks per thread, one in eight freed by another thread. {}, Linux {}; medians of {} \
-             rounds, {}.",
+    let rounds = results.fact("rounds");
+    let under = [
+        "Each thread keeps 64 blocks and replaces random ones; one block in eight is freed by another thread.".into(),
+        format!(
+            "{}, Linux {}; {}, {}. Lower is better.",
             results.fact("machine"),
             results.fact("kernel").split('-').next().unwrap_or(""),
-            results.fact("rounds"),
+            match rounds {
+                "1" => "one round".into(),
+                n => format!("medians of {n} rounds"),
+            },
             results.fact("date")
-        ))
-    ));
+        ),
+    ];
+    for (line, text) in under.iter().enumerate() {
+        put(format!(
+            "<text class=\"faint small\" x=\"16\" y=\"{}\">{}</text>",
+            48 + 17 * line,
+            escaped(text)
+        ));
+    }
     put(format!(
         "<text class=\"faint small\" x=\"16\" y=\"{}\">ns</text>",
         TOP - 8.0
@@ -270,7 +281,11 @@ fn svg(results: &Results, subject: &str) -> Option<String> {
 
     // Ours is drawn last, above the others. Lines that leave the picture are named where they leave it.
     let class = |n: usize| {
-        let ours = if curves[n].heap == subject { " ours" } else { "" };
+        let ours = if curves[n].heap == subject {
+            " ours"
+        } else {
+            ""
+        };
         format!("c{}{ours}", n % 9)
     };
     let mut ends = vec![];
@@ -306,7 +321,7 @@ fn svg(results: &Results, subject: &str) -> Option<String> {
                     y.at(last),
                     x.at(*lost)
                 ));
-                gone.push((n, x.at(*lost), format!("{} {why}", curve.heap)));
+                gone.push((n, *lost, why.clone()));
             }
             None => ends.push((
                 n,
@@ -315,13 +330,26 @@ fn svg(results: &Results, subject: &str) -> Option<String> {
             )),
         }
     }
-    for (row, (n, at, text)) in gone.iter().enumerate() {
+    // One line of text above the picture for each number of threads at which lines leave it.
+    let leaving = xs.iter().rev().filter(|n| gone.iter().any(|g| g.1 == **n));
+    for (row, count) in leaving.enumerate() {
+        let names: Vec<String> = gone
+            .iter()
+            .filter(|g| g.1 == *count)
+            .map(|(n, _, why)| {
+                let name = escaped(&curves[*n].heap);
+                format!(
+                    "<tspan class=\"name {}\">{name}</tspan> {}",
+                    class(*n),
+                    escaped(why)
+                )
+            })
+            .collect();
         put(format!(
-            "<text class=\"name small {}\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-            class(*n),
-            at - 8.0,
-            TOP + 14.0 + row as f64 * LEADING,
-            escaped(text)
+            "<text class=\"faint small\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            x.at(*count) + 4.0,
+            TOP - 8.0 - row as f64 * LEADING,
+            names.join(", ")
         ));
     }
     let wanted: Vec<f64> = ends.iter().map(|(_, (_, at), _)| *at).collect();
@@ -402,7 +430,7 @@ mod tests {
                     cliff-2,gperftools,ok,13\ncliff-4096,gperftools,timeout,\n";
         let results = record::parse(text).unwrap();
         let svg = svg(&results, "evenkeel").unwrap();
-        assert!(svg.contains("gperftools did not end"));
+        assert!(svg.contains("gperftools</tspan> did not end"));
         assert!(svg.contains("evenkeel 21"));
         assert!(svg.contains("a &lt;machine&gt;"));
         assert!(super::svg(&record::parse("work,heap\n").unwrap(), "x").is_none());

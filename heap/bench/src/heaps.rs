@@ -38,8 +38,8 @@ pub const VENDORED: [&str; 4] = ["jemalloc", "mimalloc3", "rpmalloc", "snmalloc"
 
 const LIBRARY_DIRS: [&str; 3] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
 
-/// With `--short`: glibc, the two that distributions ship most, and the fastest newcomer.
-pub const SHORT: [&str; 4] = ["glibc", "jemalloc", "gperftools", "mimalloc3"];
+/// With `--short`: those that are there after installing packages, with nothing to build.
+pub const SHORT: [&str; 4] = ["glibc", "jemalloc-deb", "gperftools", "mimalloc2"];
 
 /// Is this name one of the peers that ours is compared with?
 pub fn is_peer(name: &str) -> bool {

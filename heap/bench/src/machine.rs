@@ -52,6 +52,22 @@ fn proc_value(path: &str, key: &str) -> Option<String> {
     })
 }
 
+/// A trial that holds more bytes than this would drive out whatever else runs here.
+pub fn memory_to_spare() -> Option<u64> {
+    let available = proc_value("/proc/meminfo", "MemAvailable")?;
+    let kib: u64 = available.split(' ').next()?.parse().ok()?;
+    Some(kib * 1024 / 10 * 7)
+}
+
+/// Bytes that a process holds; 0 when it is gone.
+pub fn memory_of(process: u32) -> u64 {
+    let read = || {
+        let text = std::fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
+        text.split(' ').nth(1)?.parse::<u64>().ok()
+    };
+    read().unwrap_or(0) * 4096
+}
+
 /// "AMD EPYC, 2 CPUs", for titles.
 pub fn name() -> String {
     let cpu = proc_value("/proc/cpuinfo", "model name").unwrap_or("unknown CPU".into());
@@ -65,7 +81,10 @@ pub fn facts() -> Vec<(String, String)> {
     let commit = || {
         let dir = root();
         let dir = dir.to_str()?;
-        output_of("git", &["-C", dir, "describe", "--always", "--dirty", "--abbrev=12"])
+        output_of(
+            "git",
+            &["-C", dir, "describe", "--always", "--dirty", "--abbrev=12"],
+        )
     };
     let first_line = |path| {
         std::fs::read_to_string(path)

@@ -109,7 +109,10 @@ pub fn build_all(again: bool) -> Result<(), String> {
         if library(peer.name).exists() && !again {
             continue;
         }
-        eprintln!("building {} from {} {}", peer.name, peer.krate, peer.release);
+        eprintln!(
+            "building {} from {} {}",
+            peer.name, peer.krate, peer.release
+        );
         if let Err(why) = build(peer) {
             eprintln!("  {} is left out: {why}", peer.name);
         }
@@ -209,7 +212,12 @@ impl Shop {
             .stdout(log())
             .stderr(log())
             .status()
-            .map_err(|why| format!("{program}: {why}; try: apt-get install {}", package(program)))?;
+            .map_err(|why| {
+                format!(
+                    "{program}: {why}; try: apt-get install {}",
+                    package(program)
+                )
+            })?;
         match status.success() {
             true => Ok(()),
             false => Err(format!(

@@ -1,5 +1,6 @@
 //! The CSV file: one line per trial, written as it ends, with the machine's facts in comments above.
 
+use crate::trial::HUNG_AT_END;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
@@ -47,6 +48,11 @@ impl Record {
         *self.figures.get(at)?
     }
 
+    /// Do its figures count? They do when the workload hung only after all was measured.
+    pub fn was_measured(&self) -> bool {
+        self.status == "ok" || self.status == HUNG_AT_END
+    }
+
     pub fn set(&mut self, name: &str, value: Option<f64>) {
         if let Some(at) = FIGURES.iter().position(|f| *f == name) {
             self.figures[at] = value;
@@ -79,10 +85,7 @@ fn plain(text: &str) -> String {
 }
 
 fn head() -> String {
-    format!(
-        "round,order,work,heap,version,status,{}",
-        FIGURES.join(",")
-    )
+    format!("round,order,work,heap,version,status,{}", FIGURES.join(","))
 }
 
 /// The figures of a workload's line, in the order of the columns.
@@ -236,11 +239,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let text = format!(
-            "# machine: a: b, 2 CPUs\n{}\n{}\n",
-            head(),
-            sample().line()
-        );
+        let text = format!("# machine: a: b, 2 CPUs\n{}\n{}\n", head(), sample().line());
         let results = parse(&text).unwrap();
         assert_eq!(results.records, [sample()]);
         assert_eq!(results.fact("machine"), "a: b, 2 CPUs");

@@ -49,13 +49,13 @@ pub fn run(options: &Options) -> Result<PathBuf, String> {
                 work: work.row.into(),
                 heap: heap.name.clone(),
                 version: heap.version.clone(),
-                status: "timeout before".into(),
+                status: "not tried again".into(),
                 figures: record::figures(&[]),
             };
             if !hopeless.contains(&key) {
                 measure(&mut record, work, heap, options.timeout, &progress);
             }
-            if record.status == "timeout" {
+            if record.status == "timeout" || record.status.starts_with("over ") {
                 hopeless.insert(key);
             }
             writer.add(&record)?;
@@ -86,7 +86,11 @@ fn measure(record: &mut Record, work: &Work, heap: &Heap, limit: Duration, progr
             heap.name,
             record.status,
             outcome.lasted.as_secs_f64(),
-            if outcome.complaint.is_empty() { "" } else { ": " },
+            if outcome.complaint.is_empty() {
+                ""
+            } else {
+                ": "
+            },
             outcome.complaint
         ));
     }

@@ -84,18 +84,48 @@ fn rows() -> Vec<Row> {
         rows.push(row(&name, &name, Figure::CpuNs, bar));
     }
     let last = "cliff-4096";
-    rows.push(row("cliff 4096 : 2", last, Figure::Growth, Bar::AtMost(1.15)));
+    rows.push(row(
+        "cliff 4096 : 2",
+        last,
+        Figure::Growth,
+        Bar::AtMost(1.15),
+    ));
     for n in counts {
         let title = format!("cliff-{n} RSS");
         let name = format!("cliff-{n}");
         rows.push(row(&title, &name, Figure::RssMib, Bar::OfBest(1.0)));
     }
     rows.push(row("tail p99.99", "tail", Figure::TailNs, Bar::OfBest(1.0)));
-    rows.push(row("fill, after 2 s", "fill", Figure::LateMib, Bar::AtMost(40.0)));
-    rows.push(row("5 % survive", "fill-survivors", Figure::LateMib, Bar::AtMost(150.0)));
-    rows.push(row("empty program RSS", "hello", Figure::RssMib, Bar::AtMost(1.9)));
-    rows.push(row("start - glibc's", "startup", Figure::DeltaUs, Bar::AtMost(300.0)));
-    rows.push(row("forks: hung, died", "forks", Figure::Failures, Bar::AtMost(0.0)));
+    rows.push(row(
+        "fill, after 2 s",
+        "fill",
+        Figure::LateMib,
+        Bar::AtMost(40.0),
+    ));
+    rows.push(row(
+        "5 % survive",
+        "fill-survivors",
+        Figure::LateMib,
+        Bar::AtMost(150.0),
+    ));
+    rows.push(row(
+        "empty program RSS",
+        "hello",
+        Figure::RssMib,
+        Bar::AtMost(1.9),
+    ));
+    rows.push(row(
+        "start - glibc's",
+        "startup",
+        Figure::DeltaUs,
+        Bar::AtMost(300.0),
+    ));
+    rows.push(row(
+        "forks: hung, died",
+        "forks",
+        Figure::Failures,
+        Bar::AtMost(0.0),
+    ));
     rows
 }
 
@@ -105,7 +135,11 @@ enum Cell {
     /// Not measured at all.
     Empty,
     /// The median; `marred` when not every trial gave a figure.
-    Value { median: f64, spread: f64, marred: bool },
+    Value {
+        median: f64,
+        spread: f64,
+        marred: bool,
+    },
     /// No trial gave a figure: the first one's status.
     Failed(String),
 }
@@ -172,14 +206,14 @@ fn cell(results: &Results, row: &Row, heap: &str) -> Cell {
     };
     let values: Vec<f64> = trials
         .iter()
-        .filter(|r| r.status == "ok")
+        .filter(|r| r.was_measured())
         .filter_map(|r| row.figure.of(r))
         .collect();
     match stats::median(&values) {
         Some(median) => Cell::Value {
             median,
             spread: stats::spread(&values).unwrap_or(0.0),
-            marred: values.len() < trials.len(),
+            marred: trials.iter().any(|r| r.status != "ok"),
         },
         None => {
             let bad = trials.iter().find(|r| r.status != "ok").unwrap_or(first);
@@ -353,7 +387,7 @@ fn render(results: &Results, subject: &str, colour: bool) -> String {
     );
     text.push_str(&aligned(&grid, colour));
     if grid.iter().flatten().any(|c| c.ends_with('!')) {
-        text.push_str("\n!  not every trial of this heap ended well; the median is of those that did\n");
+        text.push_str("\n!  not every trial of this heap ended well; see the file; the median is of those with figures\n");
     }
     let others: Vec<f64> = results
         .records
@@ -448,11 +482,7 @@ mod tests {
 
     #[test]
     fn a_failed_trial_shows() {
-        let r = results(&[
-            "pair a ok 5 1",
-            "pair a timeout  ",
-            "pair b signal  ",
-        ]);
+        let r = results(&["pair a ok 5 1", "pair a timeout  ", "pair b signal  "]);
         let a = cell(&r, &row("pair", Figure::CpuNs), "a");
         assert_eq!(a.shown(), "5.00!");
         assert_eq!(passes(Bar::AtMost(9.0), &a, None), Some(false));

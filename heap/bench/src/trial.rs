@@ -1,6 +1,7 @@
 //! One trial: one process, under one heap, with a limit on its time.
 
 use crate::heaps::Heap;
+use crate::machine;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -16,6 +17,10 @@ pub struct Outcome {
     pub complaint: String,
     pub lasted: Duration,
 }
+
+/// All was measured, and then the process did not end.
+pub const HUNG_AT_END: &str = "hung at end";
+const SIGALRM: i32 = 14;
 
 /// Enough for any line a workload prints; a heap that floods its standard error is not kept whole.
 const KEPT: u64 = 64 * 1024;
@@ -60,9 +65,13 @@ pub fn execute(
     let text = |reader: Option<thread::JoinHandle<String>>| {
         reader.and_then(|r| r.join().ok()).unwrap_or_default()
     };
+    let output = text(output);
     Outcome {
-        status: ended.map_or("timeout".into(), verdict),
-        output: text(output),
+        status: ended.map_or_else(
+            |why| why,
+            |status| verdict(status, !words(&output).is_empty()),
+        ),
+        output,
         complaint: text(complaint).lines().next().unwrap_or("").to_string(),
         lasted,
     }
@@ -77,25 +86,32 @@ fn reader(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<String> {
     })
 }
 
-/// None: the limit was reached and the process was ended.
-fn wait(child: &mut Child, began: Instant, limit: Duration) -> Option<ExitStatus> {
+/// The status of a process that ended by itself, or why it was ended.
+fn wait(child: &mut Child, began: Instant, limit: Duration) -> Result<ExitStatus, String> {
+    let most = machine::memory_to_spare();
     loop {
         if let Ok(Some(status)) = child.try_wait() {
-            return Some(status);
+            return Ok(status);
         }
-        if began.elapsed() > limit {
-            let _ = child.kill();
-            let _ = child.wait();
-            return None;
-        }
-        // Seldom enough not to disturb what is measured beside it.
-        thread::sleep(Duration::from_millis(20));
+        let why = if began.elapsed() > limit {
+            "timeout".to_string()
+        } else if let Some(most) = most.filter(|most| machine::memory_of(child.id()) > *most) {
+            format!("over {} GiB", most >> 30)
+        } else {
+            // Seldom enough not to disturb what is measured beside it.
+            thread::sleep(Duration::from_millis(20));
+            continue;
+        };
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(why);
     }
 }
 
-/// The exit statuses are those of `work/work.h`.
-fn verdict(status: ExitStatus) -> String {
+/// The exit statuses and the alarm are those of `work/work.h`.
+fn verdict(status: ExitStatus, measured: bool) -> String {
     match (status.code(), status.signal()) {
+        (_, Some(SIGALRM)) if measured => HUNG_AT_END.into(),
         (Some(0), _) => "ok".into(),
         (Some(3), _) => "corrupt".into(),
         (Some(4), _) => "no memory".into(),
@@ -148,6 +164,9 @@ mod tests {
         assert_eq!(shell("exit 4", 5.0).status, "no memory");
         assert_eq!(shell("exit 77", 5.0).status, "exit 77");
         assert_eq!(shell("kill -SEGV $$", 5.0).status, "signal 11");
+        assert_eq!(shell("kill -ALRM $$", 5.0).status, "signal 14");
+        let late = shell("echo work=x; kill -ALRM $$", 5.0);
+        assert_eq!(late.status, HUNG_AT_END);
     }
 
     #[test]

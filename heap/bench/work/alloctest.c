@@ -57,4 +57,5 @@ int main(int argc, char **argv)
     crew c = {.count = THREADS, .work = work, .tidy = tidy};
     measure m = crew_run(&c);
     report("alloctest", THREADS, visits * THREADS, &m, "");
+    crew_end(&c);
 }

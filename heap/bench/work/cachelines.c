@@ -43,4 +43,5 @@ int main(int argc, char **argv)
     crew c = {.count = THREADS, .prepare = prepare, .work = work};
     measure m = crew_run(&c);
     report(scratch ? "cache-scratch" : "cache-thrash", THREADS, blocks * THREADS, &m, "");
+    crew_end(&c);
 }

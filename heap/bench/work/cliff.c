@@ -73,4 +73,5 @@ int main(int argc, char **argv)
     crew c = {.count = threads, .prepare = fill, .work = work, .tidy = tidy};
     measure m = crew_run(&c);
     report("cliff", threads, steps * threads, &m, "displaced=%llu", (unsigned long long)displaced);
+    crew_end(&c);
 }

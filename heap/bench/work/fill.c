@@ -56,24 +56,15 @@ static void nap(long ms)
         ;
 }
 
-/* Written out instead of crew_run: there are points to look at memory between the gates. */
-static crew c = {.count = THREADS, .work = work, .tidy = tidy};
-
+/* As crew_run, but with looks at the memory on the way. */
 int main(int argc, char **argv)
 {
     begin();
     survivors = (uint32_t)argument(argc, argv, 1, 0);
     blocks = own_pages(THREADS * sizeof *blocks);
-    crew_member members[THREADS];
-    pthread_t ids[THREADS];
-    atomic_init(&c.ready.left, THREADS);
-    atomic_init(&c.done.left, THREADS);
     atomic_init(&filled.left, THREADS);
-    for (uint32_t i = 0; i < THREADS; i++) {
-        members[i] = (crew_member){&c, i};
-        ids[i] = start_thread(crew_body, &members[i]);
-    }
-    tally_wait(&c.ready);
+    crew c = {.count = THREADS, .work = work, .tidy = tidy};
+    crew_assemble(&c);
     measure m = measure_begin();
     gate_open(&c.start);
     tally_wait(&filled);
@@ -84,12 +75,7 @@ int main(int argc, char **argv)
     nap(100);
     long soon = held();
     nap(1900);
-    long late = held();
-    uint64_t asleep = cpu_ns();
-    m.rss = late;
-    gate_open(&c.leave);
-    for (uint32_t i = 0; i < THREADS; i++)
-        pthread_join(ids[i], NULL);
-    (void)asleep;
-    report("fill", THREADS, count, &m, "full_kib=%ld soon_kib=%ld late_kib=%ld", full, soon, late);
+    m.rss = held();
+    report("fill", THREADS, count, &m, "full_kib=%ld soon_kib=%ld late_kib=%ld", full, soon, m.rss);
+    crew_end(&c);
 }

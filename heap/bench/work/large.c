@@ -38,4 +38,5 @@ int main(int argc, char **argv)
     crew c = {.count = THREADS, .work = work};
     measure m = crew_run(&c);
     report("large", THREADS, steps * THREADS, &m, "");
+    crew_end(&c);
 }

@@ -54,8 +54,8 @@ int main(int argc, char **argv)
         pthread_detach(start_thread(worker, &lines[t]));
     tally_wait(&finished);
     measure_end(&m);
+    report("larson", threads, ops, &m, "");
     for (uint32_t t = 0; t < threads; t++)
         for (int i = 0; i < BLOCKS; i++)
             give(lines[t].blocks[i]);
-    report("larson", threads, ops, &m, "");
 }

@@ -65,7 +65,8 @@ int main(int argc, char **argv)
             pthread_join(ids[t], NULL);
     }
     measure_end(&m);
-    for (int i = 0; i < SHARED; i++)
-        free(shared[i]);
     report("mstress", THREADS, taken, &m, "");
+    for (int i = 0; i < SHARED; i++)
+        if (shared[i])
+            give(shared[i]);
 }

@@ -91,4 +91,5 @@ int main(int argc, char **argv)
     crew c = {.count = threads, .prepare = fill, .work = work, .tidy = tidy};
     measure m = crew_run(&c);
     report("rptest", threads, taken, &m, "");
+    crew_end(&c);
 }

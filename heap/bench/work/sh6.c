@@ -43,4 +43,5 @@ int main(int argc, char **argv)
     crew c = {.count = THREADS, .work = work};
     measure m = crew_run(&c);
     report("sh6", THREADS, rounds * THREADS * BATCH, &m, "");
+    crew_end(&c);
 }

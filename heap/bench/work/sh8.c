@@ -76,4 +76,5 @@ int main(int argc, char **argv)
     crew c = {.count = THREADS, .work = work, .tidy = tidy};
     measure m = crew_run(&c);
     report("sh8", THREADS, rounds * THREADS * BATCH, &m, "");
+    crew_end(&c);
 }

@@ -140,4 +140,5 @@ int main(int argc, char **argv)
     report("tail", threads, calls, &m, "p50_ns=%.0f p999_ns=%.0f p9999_ns=%.0f max_ns=%.0f",
            slowest(all, calls, 2) * ns, slowest(all, calls, 1000) * ns, slowest(all, calls, 10000) * ns,
            slowest(all, calls, UINT64_MAX) * ns);
+    crew_end(&c);
 }

@@ -253,7 +253,9 @@ static inline void measure_end(measure *m)
     m->peak = peak_kib();
 }
 
-/* `more` is a printf format for further "key=value" words, or "". */
+/* Says what was measured. What a workload still does then, it does for the checks: freeing what is left, ending threads,
+ * the heap's own work at exit. A heap that hangs there is ended by the alarm, and its figures still count. `more`
+ * is a printf format for further "key=value" words, or "". */
 __attribute__((format(printf, 5, 6))) static void report(const char *name, uint32_t threads, uint64_t ops,
                                                          const measure *m, const char *more, ...)
 {
@@ -266,6 +268,7 @@ __attribute__((format(printf, 5, 6))) static void report(const char *name, uint3
             "work=%s threads=%u ops=%llu cpu_ns_per_op=%.4f wall_s=%.4f rss_kib=%ld peak_kib=%ld%s%s\n", name, threads,
             (unsigned long long)ops, ops ? (double)m->cpu / (double)ops : 0.0, (double)m->wall / 1e9, m->rss, m->peak,
             *extra ? " " : "", extra);
+    alarm(10);
 }
 
 /* A number from the command line, or its default. */
@@ -274,31 +277,37 @@ static uint64_t argument(int argc, char **argv, int at, uint64_t otherwise)
     return argc > at ? strtoull(argv[at], NULL, 10) : otherwise;
 }
 
-/* A workload must not outlive the runner. */
+/* A workload must not outlive the runner, and is the first to go when memory runs out. */
 static void begin(void)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        ssize_t said = write(fd, "1000", 4);
+        (void)said;
+        close(fd);
+    }
 }
 
 /* The usual shape: threads are made and set up, wait at a gate, work, and stay until all is measured. */
 typedef struct crew {
-    gate start, leave;
-    tally ready, done;
     uint32_t count;
     void (*prepare)(uint32_t self); /* before the gate; may be NULL */
     void (*work)(uint32_t self);    /* measured */
     void (*tidy)(uint32_t self);    /* after the measurement; may be NULL */
+    gate start, leave;
+    tally ready, done;
+    struct crew_member {
+        struct crew *of;
+        uint32_t self;
+        pthread_t id;
+    } *members;
 } crew;
-
-typedef struct {
-    crew *of;
-    uint32_t self;
-} crew_member;
 
 static void *crew_body(void *arg)
 {
-    crew *c = ((crew_member *)arg)->of;
-    uint32_t self = ((crew_member *)arg)->self;
+    crew *c = ((struct crew_member *)arg)->of;
+    uint32_t self = ((struct crew_member *)arg)->self;
     if (c->prepare)
         c->prepare(self);
     tally_arrive(&c->ready);
@@ -311,25 +320,35 @@ static void *crew_body(void *arg)
     return NULL;
 }
 
-static measure crew_run(crew *c)
+static void crew_assemble(crew *c)
 {
-    crew_member *members = own_pages(c->count * sizeof *members);
-    pthread_t *ids = own_pages(c->count * sizeof *ids);
+    c->members = own_pages(c->count * sizeof *c->members);
     atomic_init(&c->ready.left, c->count);
     atomic_init(&c->done.left, c->count);
     for (uint32_t i = 0; i < c->count; i++) {
-        members[i] = (crew_member){c, i};
-        ids[i] = start_thread(crew_body, &members[i]);
+        c->members[i].of = c;
+        c->members[i].self = i;
+        c->members[i].id = start_thread(crew_body, &c->members[i]);
     }
     tally_wait(&c->ready);
+}
+
+/* All threads are still there when this returns. */
+static measure crew_run(crew *c)
+{
+    crew_assemble(c);
     measure m = measure_begin();
     gate_open(&c->start);
     tally_wait(&c->done);
     measure_end(&m);
+    return m;
+}
+
+static void crew_end(crew *c)
+{
     gate_open(&c->leave);
     for (uint32_t i = 0; i < c->count; i++)
-        pthread_join(ids[i], NULL);
-    return m;
+        pthread_join(c->members[i].id, NULL);
 }
 
 #endif

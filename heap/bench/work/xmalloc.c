@@ -76,4 +76,5 @@ int main(int argc, char **argv)
     crew c = {.count = 2 * PAIRS, .work = work};
     measure m = crew_run(&c);
     report("xmalloc", 2 * PAIRS, rounds * BATCH * PAIRS, &m, "");
+    crew_end(&c);
 }
