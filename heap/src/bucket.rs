@@ -43,6 +43,26 @@ pub const BATCH: usize = 62;
 pub const HEADS: usize = (COUNT + 3).next_multiple_of(8);
 
 pub static BUCKETS: [Bucket; COUNT] = table();
+
+/// `n` is a multiple of `size(b)` if and only if `n * MULTIPLE[b] % 2^64 < MULTIPLE[b]`, for n < 2^32;
+/// never for b == 0. (`MULTIPLE[b] = 2^64 / size`, rounded up; Lemire, Kaser and Kurz, 2019.)
+pub static MULTIPLE: [u64; COUNT] = {
+    let mut t = [0; COUNT];
+    let mut b = 1;
+    while b < COUNT {
+        t[b] = u64::MAX / size_formula(b) as u64 + 1;
+        b += 1;
+    }
+    t
+};
+
+/// The kind of unit `k` of a span: see `estate`.
+pub fn kind(b: usize, k: usize) -> u32 {
+    let (size, color) = (size(b), BUCKETS[b].color as usize);
+    let phase = (k * UNIT + size * 64 - color) % size;
+    b as u32 | (phase as u32) << 8
+}
+
 /// Entries of a slot: heads, then for each bucket a sentinel (always null) and its stack.
 pub const SLOT_ENTRIES: usize = {
     let last = &table()[COUNT - 1];
@@ -191,6 +211,21 @@ mod tests {
                 assert_eq!(b.index(offset), offset / b.size as usize);
             }
         }
+    }
+
+    #[test]
+    fn kinds_tell_where_blocks_begin() {
+        for b in 1..=SMALL {
+            let it = &BUCKETS[b];
+            for at in (0..it.span()).step_by(8) {
+                let offset = at % UNIT + (kind(b, at / UNIT) >> 8) as usize;
+                let begins = (offset as u64).wrapping_mul(MULTIPLE[b]) < MULTIPLE[b];
+                let is = (at + 64 * it.size as usize).wrapping_sub(it.color as usize) % it.size as usize == 0;
+                assert_eq!(begins, is, "bucket {b} at {at}");
+            }
+            assert!((kind(b, 0) & 0xff) as usize == b);
+        }
+        assert!(MULTIPLE[0] == 0);
     }
 
     #[test]

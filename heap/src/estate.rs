@@ -1,8 +1,8 @@
 //! The estate: the address space the heap owns, and the table from a unit to its span.
 //!
 //! ```text
-//! window: base                base + W
-//!         | heap: chunks of 2 MiB, mapped from the left as the heap grows | live | chunks | spans | batches | slots |
+//! window: | heap: chunks of 2 MiB, mapped from the left as the heap grows | kinds | chunks | spans | batches | slots |
+//!         base                                                           base + W
 //! ```
 //! The window is arithmetic, not memory: a stretch of addresses far below the kernel's own mappings,
 //! in which every table has a fixed place, so that a lookup is one addition and one load. Mapped is
@@ -10,11 +10,10 @@
 //! charged ahead under strict overcommit, and VSZ tells the truth. Where such a window cannot be had
 //! (valgrind, exotic kernels), one smaller range is reserved instead and mapped over in steps.
 //!
-//! - `limit`: every address of `base .. base + 16 * limit` has its tables mapped (its own page may be
-//!   missing in a hole, where no unit is ever free).
-//! - `live[grain + grain / 32]`, `grain = (p - base) / 16`, is the bucket of the small block that begins at `p` and is in the
-//!   program's hands, else 0. It alone tells a right free from a wrong one. (The stretch by 1/32
-//!   keeps the live bytes of different spans out of each other's cache sets.)
+//! - every address of `base .. base + limit` has its tables mapped (its own page may be missing in a
+//!   hole, where no unit is ever free);
+//! - `kinds[unit]` is `bucket | phase << 8` for a unit of small blocks, else 0: a block begins at `p`
+//!   if and only if `p % UNIT + phase` is a multiple of the bucket's size;
 //! - `chunk.owner[unit]` is the span that holds the unit (index + 1), else 0.
 //!
 //! The gate is the heap's only lock. It is taken to map more address space, a number of times that
@@ -52,21 +51,19 @@ pub struct Chunk {
 #[repr(C, align(64))]
 pub struct Window {
     pub base: AtomicUsize,
-    /// In grains of 16 bytes.
     pub limit: AtomicUsize,
-    pub live: AtomicUsize,
-    /// `live - base / 16 - base / 512`: the live byte of `p` is at `biased + p / 16 + p / 512`.
-    pub biased: AtomicUsize,
-    /// The kind of the unit of `p` is at `kinds + p / UNIT`.
+    /// The kind of the unit of `p` is at `kinds + p / UNIT * 4`.
     pub kinds: AtomicUsize,
+    /// A free small block holds `secret ^ its address` in its first word: a free that finds it there
+    /// is the second one. Nothing is ever read from a free block but this comparison.
+    pub secret: AtomicUsize,
 }
 
 pub static WINDOW: Window = Window {
     base: AtomicUsize::new(0),
     limit: AtomicUsize::new(0),
-    live: AtomicUsize::new(0),
-    biased: AtomicUsize::new(0),
     kinds: AtomicUsize::new(0),
+    secret: AtomicUsize::new(0),
 };
 
 /// One table of the window: a fixed place, mapped from the left.
@@ -134,7 +131,6 @@ impl Area {
 }
 
 static HEAP: Area = Area::new();
-static LIVE: Area = Area::new();
 static CHUNKS: Area = Area::new();
 static KINDS: Area = Area::new();
 pub static SPANS: Area = Area::new();
@@ -212,13 +208,12 @@ impl Drop for Gate {
 }
 
 /// Bytes of each table in a window of `1 << shift` bytes of heap.
-fn plan(shift: u32) -> [(&'static Area, usize); 7] {
+fn plan(shift: u32) -> [(&'static Area, usize); 6] {
     let heap = 1usize << shift;
     [
         (&HEAP, heap),
-        (&LIVE, stretched(heap)),
         (&CHUNKS, (heap >> CHUNK_SHIFT) * size_of::<Chunk>()),
-        (&KINDS, heap >> UNIT_SHIFT),
+        (&KINDS, (heap >> UNIT_SHIFT) * 4),
         (&SPANS, heap / 64),
         (&BATCHES, heap / 64),
         (&SLOTS, (heap / 16).min(4 << 30)),
@@ -271,17 +266,10 @@ pub fn open() -> bool {
     false
 }
 
-/// The place of a byte's live byte, from the live map's beginning.
-#[inline]
-const fn stretched(offset: usize) -> usize {
-    offset / 16 + offset / 512
-}
-
 fn settle(gate: &Gate) -> bool {
     WINDOW.base.store(HEAP.start(), Relaxed);
-    WINDOW.live.store(LIVE.start(), Relaxed);
-    WINDOW.biased.store(LIVE.start().wrapping_sub(stretched(HEAP.start())), Relaxed);
-    WINDOW.kinds.store(KINDS.start().wrapping_sub(HEAP.start() >> UNIT_SHIFT), Relaxed);
+    WINDOW.kinds.store(KINDS.start().wrapping_sub((HEAP.start() >> UNIT_SHIFT) * 4), Relaxed);
+    WINDOW.secret.store(os::random(), Relaxed);
     extend(gate, FIRST / CHUNK, 1)
 }
 
@@ -294,9 +282,8 @@ fn extend(_gate: &Gate, chunks: usize, align: usize) -> bool {
     for _ in 0..64 {
         let end = first + step;
         let tables = end <= room
-            && LIVE.grow_to(stretched(end * CHUNK))
             && CHUNKS.grow_to(end * size_of::<Chunk>())
-            && KINDS.grow_to(end * CHUNK_UNITS);
+            && KINDS.grow_to(end * CHUNK_UNITS * 4);
         if !tables {
             if step == chunks {
                 return false;
@@ -315,7 +302,7 @@ fn extend(_gate: &Gate, chunks: usize, align: usize) -> bool {
                     chunk(c).free.store(!0, Relaxed);
                     OPEN[c / 64].fetch_or(1 << (c % 64), Release);
                 }
-                WINDOW.limit.store(end * (CHUNK / 16), Release);
+                WINDOW.limit.store(end * CHUNK, Release);
                 return true;
             }
             // Something else lives there: leave a hole, in which no unit is ever free.
@@ -339,7 +326,7 @@ pub fn grow(units: usize, align_units: usize, seen: usize) -> bool {
 /// One past the last chunk that has tables.
 #[inline]
 pub fn limit_chunk() -> usize {
-    WINDOW.limit.load(Acquire) / (CHUNK / 16)
+    WINDOW.limit.load(Acquire) / CHUNK
 }
 
 #[inline]
@@ -358,7 +345,7 @@ pub fn address(unit: usize) -> usize {
 #[inline]
 pub fn unit_of(p: usize) -> Option<usize> {
     let offset = p.wrapping_sub(WINDOW.base.load(Relaxed));
-    (offset >> 4 < WINDOW.limit.load(Acquire)).then_some(offset >> UNIT_SHIFT)
+    (offset < WINDOW.limit.load(Acquire)).then_some(offset >> UNIT_SHIFT)
 }
 
 #[inline]
@@ -366,29 +353,17 @@ pub fn owner(unit: usize) -> &'static AtomicU32 {
     &chunk(unit / CHUNK_UNITS).owner[unit % CHUNK_UNITS]
 }
 
-/// What free() finds for a unit: the bucket of its small blocks, NO_SMALL, or 0 where nothing is.
+/// See `kinds` above.
 #[inline]
-pub fn kind(unit: usize) -> &'static AtomicU8 {
+pub fn kind(unit: usize) -> &'static AtomicU32 {
     // SAFETY: units handed out lie below the limit, where the table is mapped.
-    unsafe { &*((KINDS.start() + unit) as *const AtomicU8) }
+    unsafe { &*((KINDS.start() + unit * 4) as *const AtomicU32) }
 }
 
-/// The kind of units that hold medium or large blocks: those have no live bytes.
-pub const NO_SMALL: u8 = 0xff;
-
-/// The live byte of the small block that begins at `p`; `p` must lie in the estate.
+/// What the first word of a free small block holds.
 #[inline]
-pub fn live(p: usize) -> &'static AtomicU8 {
-    // SAFETY: the live map covers every grain below the limit.
-    unsafe { &*((WINDOW.biased.load(Relaxed) + stretched(p)) as *const AtomicU8) }
-}
-
-/// The part of the live map that belongs to `units` alone, in whole pages.
-pub fn live_pages(unit: usize, units: usize) -> (usize, usize) {
-    let live = WINDOW.live.load(Relaxed);
-    let (from, to) = (live + stretched(unit * UNIT), live + stretched((unit + units) * UNIT));
-    let (from, to) = (from.next_multiple_of(PAGE), to & !(PAGE - 1));
-    (from, to.saturating_sub(from))
+pub fn mark(p: usize) -> usize {
+    p ^ WINDOW.secret.load(Relaxed)
 }
 
 /// Address space mapped for blocks, in bytes.
@@ -398,5 +373,5 @@ pub fn mapped() -> usize {
 
 /// Address space mapped for the tables.
 pub fn tables() -> usize {
-    [&LIVE, &CHUNKS, &KINDS, &SPANS, &BATCHES, &SLOTS].iter().map(|a| a.mapped()).sum()
+    [&CHUNKS, &KINDS, &SPANS, &BATCHES, &SLOTS].iter().map(|a| a.mapped()).sum()
 }

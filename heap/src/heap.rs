@@ -3,8 +3,8 @@
 //! A miss walks down one floor at a time: slot -> depot -> span -> pages -> estate. Nothing here
 //! waits for another thread; the gate of the estate is the one lock below.
 //!
-//! - a small block in the program's hands: its live byte is its bucket, else 0;
-//! - a medium block: its bit in `Span::live`; a large one: bit 0 of it.
+//! A block is in the program's hands: a small one if its first word is not `estate::mark`, a medium or
+//! large one if its bit in `Span::live` is set.
 
 use crate::bucket::{self, BATCH, BUCKETS, MEDIUM_MAX, PAGE, SMALL, UNIT};
 use crate::depot;
@@ -19,7 +19,7 @@ use crate::stats::{self, FLUSHES, REFILLS};
 use crate::upkeep;
 use core::ptr::null_mut;
 use core::sync::atomic::{
-    AtomicU32,
+    AtomicU32, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -112,11 +112,17 @@ fn alloc_in(bucket: usize) -> *mut u8 {
         return out_of_memory();
     }
     if bucket <= SMALL {
-        estate::live(p).store(bucket as u8, Relaxed);
+        word(p).store(0, Relaxed);
     } else if let Some((_, span)) = span::of(p) {
         span.live.fetch_or(1 << span.index_of(p).unwrap_or(0), Relaxed);
     }
     p as *mut u8
+}
+
+/// The first word of a small block.
+fn word(p: usize) -> &'static AtomicUsize {
+    // SAFETY: the block is the caller's: just taken from a slot, or found to be one by `find`.
+    unsafe { &*(p as *const AtomicUsize) }
 }
 
 /// Fetches a batch into the slot and one block more; 0 at the end of memory.
@@ -200,8 +206,7 @@ pub extern "C" fn free_slow(p: *mut u8, bucket: usize, caller: usize) {
     }
     match find(p) {
         Ok(Block::Small(bucket)) => {
-            // Only a slow path that came here directly (realloc) finds it live still.
-            estate::live(p).store(0, Relaxed);
+            word(p).store(estate::mark(p), Relaxed);
             put(bucket, p);
         }
         Ok(Block::Medium(bucket, span, i)) => {
@@ -244,9 +249,10 @@ fn find(p: usize) -> Result<Block, (Fault, usize)> {
     let size = bucket::size(bucket);
     let Some(i) = span.index_of(p) else { return Err((misplaced, size)) };
     if bucket <= SMALL {
-        match estate::live(p).load(Relaxed) {
-            0 => Err((Fault::DoubleFree, size)),
-            live => Ok(Block::Small(usize::from(live))),
+        if word(p).load(Relaxed) == estate::mark(p) {
+            Err((Fault::DoubleFree, size))
+        } else {
+            Ok(Block::Small(bucket))
         }
     } else if span.live.load(Relaxed) >> i & 1 == 0 {
         Err((Fault::DoubleFree, size))

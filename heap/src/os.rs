@@ -179,6 +179,13 @@ pub fn cpus() -> usize {
     if got.is_ok() && ones > 0 { ones as usize } else { 1 }
 }
 
+/// A word that nobody outside can guess.
+pub fn random() -> usize {
+    const AT_RANDOM: libc::c_ulong = 25;
+    // SAFETY: the kernel gives every process 16 random bytes there, or nothing.
+    unsafe { (libc::getauxval(AT_RANDOM) as *const usize).as_ref() }.map_or(0x5bd1_e995_9e37_79b9, |w| w.rotate_left(23))
+}
+
 /// Ends the process as `abort()` does, without touching any lock of libc.
 pub fn abort() -> ! {
     // SAFETY: libc's abort unblocks and raises SIGABRT; it allocates nothing.

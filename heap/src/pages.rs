@@ -4,7 +4,7 @@
 //! join by themselves. A run of up to a chunk lies within one chunk (one compare-and-swap); a larger
 //! one begins at a chunk's start.
 //!
-//! - a set bit of `free`: the unit belongs to nobody, its owner entry is 0, its live bytes are 0;
+//! - a set bit of `free`: the unit belongs to nobody, its owner entry and its kind are 0;
 //! - a clear bit of `dirty`: the unit reads as zeros;
 //! - OPEN, WHOLE, DIRTY and HINT only save time. They may be wrong for a moment, so a search that
 //!   fails with them is made again without, before the estate grows.
@@ -275,7 +275,7 @@ fn purge_chunk(c: usize, all: bool) -> bool {
     while rest != 0 {
         let bit = rest.trailing_zeros() as usize;
         let n = (rest >> bit).trailing_ones() as usize;
-        give_back(c * CHUNK_UNITS + bit, n);
+        drop_pages(estate::address(c * CHUNK_UNITS + bit), n * UNIT);
         rest &= !mask(bit, n);
     }
     it.dirty.fetch_and(!mine, AcqRel);
@@ -286,15 +286,6 @@ fn purge_chunk(c: usize, all: bool) -> bool {
         DIRTY[c / 64].fetch_or(1 << (c % 64), Release);
     }
     young
-}
-
-fn give_back(unit: usize, units: usize) {
-    let (live, live_len) = estate::live_pages(unit, units);
-    for (at, len) in [(estate::address(unit), units * UNIT), (live, live_len)] {
-        if len > 0 {
-            drop_pages(at, len);
-        }
-    }
 }
 
 /// MADV_DONTNEED, counted.

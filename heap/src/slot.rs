@@ -130,12 +130,7 @@ macro_rules! define_malloc {
                     jz 8f
                     dec r8d
                     mov [rsi + rcx * 8], r8d
-                4:  mov rsi, rax
-                    mov rdx, rax
-                    shr rsi, 4
-                    shr rdx, 9
-                    add rsi, [rip + {window} + 24]
-                    mov [rdx + rsi], cl
+                4:  mov qword ptr [rax], 0
                     ret
                 8:  mov rsi, [rsp]
                     jmp {slow}",
@@ -143,16 +138,15 @@ macro_rules! define_malloc {
                 small_of = sym $crate::bucket::SMALL_OF,
                 hot = sym $crate::slot::HOT,
                 table = sym $crate::slot::TABLE,
-                window = sym $crate::estate::WINDOW,
                 slow = sym $slow,
             )
         }
     )* };
 }
 
-/// Defines free-like functions: `block ->`. A block that is no small one in the program's hands
-/// (null among them), or for which the slot has no room, goes on to `$slow(block, bucket, caller)`;
-/// a bucket other than 0 says that the live byte has been cleared.
+/// Defines free-like functions: `block ->`. A pointer at which no small block in the program's hands
+/// begins (null among them), and a block for which the slot has no room, go on to
+/// `$slow(block, bucket, caller)`; a bucket other than 0 says that the block is marked as free.
 #[macro_export]
 macro_rules! define_free {
     ($($name:ident => $slow:path;)*) => { $(
@@ -164,19 +158,27 @@ macro_rules! define_free {
             core::arch::naked_asm!(
                 "   mov rax, rdi
                     sub rax, [rip + {window}]
-                    mov rcx, rdi
-                    ror rax, 4
                     cmp rax, [rip + {window} + 8]
                     jae 7f
-                    shr rcx, {unit_shift}
-                    mov rdx, [rip + {window} + 32]
-                    movzx ecx, byte ptr [rdx + rcx]
-                    mov rdx, rax
-                    shr rdx, 5
-                    add rax, [rip + {window} + 16]
-                    cmp [rdx + rax], cl
-                    jne 7f
-                    mov byte ptr [rdx + rax], 0
+                    mov rax, rdi
+                    shr rax, {unit_shift}
+                    mov rdx, [rip + {window} + 16]
+                    mov eax, [rdx + rax * 4]
+                    mov edx, edi
+                    and edx, {unit_mask}
+                    movzx ecx, al
+                    shr eax, 8
+                    add edx, eax
+                    lea rax, [rip + {multiple}]
+                    mov rax, [rax + rcx * 8]
+                    imul rdx, rax
+                    cmp rdx, rax
+                    jae 7f
+                    mov rax, [rip + {window} + 24]
+                    xor rax, rdi
+                    cmp [rdi], rax
+                    je 7f
+                    mov [rdi], rax
                     mov r9, [rip + {hot}]
                     test r9, r9
                     jz 8f",
@@ -200,6 +202,8 @@ macro_rules! define_free {
                     mov rdx, [rsp]
                     jmp {slow}",
                 unit_shift = const $crate::bucket::UNIT_SHIFT,
+                unit_mask = const $crate::bucket::UNIT - 1,
+                multiple = sym $crate::bucket::MULTIPLE,
                 hot = sym $crate::slot::HOT,
                 table = sym $crate::slot::TABLE,
                 window = sym $crate::estate::WINDOW,

@@ -13,7 +13,7 @@
 //!
 //! Descriptors are never unmapped, so looking at one that retires meanwhile is harmless.
 
-use crate::bucket::{BUCKETS, Bucket, PAGE, SMALL, UNIT, UNIT_SHIFT};
+use crate::bucket::{BUCKETS, Bucket, PAGE, SMALL, UNIT, UNIT_SHIFT, kind};
 use crate::estate::{self, SPANS};
 use crate::pages;
 use crate::report::{self, Fault};
@@ -42,7 +42,7 @@ pub struct Span {
     stamp: AtomicU32,
     /// Counts the lives of this descriptor.
     life: AtomicU32,
-    /// Medium and large: the blocks in the program's hands (those have no live bytes).
+    /// Medium and large: the blocks in the program's hands.
     pub live: AtomicU64,
     /// Large: bytes the program may use.
     pub size: AtomicUsize,
@@ -114,9 +114,10 @@ fn settle(bucket: usize, unit: usize, units: usize) -> Option<u32> {
     span.live.store(0, Relaxed);
     span.stamp.store(stats::tick(), Relaxed);
     span.returned.iter().for_each(|w| w.store(0, Relaxed));
-    let kind = if (1..=SMALL).contains(&bucket) { bucket as u8 } else { estate::NO_SMALL };
     for u in unit..unit + units {
-        estate::kind(u).store(kind, Relaxed);
+        if (1..=SMALL).contains(&bucket) {
+            estate::kind(u).store(kind(bucket, u - unit), Relaxed);
+        }
         estate::owner(u).store(index, Release);
     }
     Some(index)
