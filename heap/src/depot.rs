@@ -11,29 +11,42 @@ use crate::bucket::{BATCH, COUNT};
 use crate::estate::{self, BATCHES};
 use crate::stack::Stack;
 use crate::sync::AtomicU32;
-use core::sync::atomic::{
-    AtomicUsize,
-    Ordering::{Acquire, Relaxed},
-};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 #[repr(C)]
 struct Batch {
     next: AtomicU32,
     len: AtomicU32,
+    /// Batches on the shelf when this one was put there, itself included: about how deep it lies.
+    depth: AtomicU32,
     blocks: [AtomicUsize; BATCH],
 }
-const _: () = assert!(size_of::<Batch>() == 504);
+const _: () = assert!(size_of::<Batch>() == 512);
 
 #[repr(align(64))]
 struct Shelf {
     batches: Stack,
-    held: AtomicU32,
     /// Used since upkeep last looked.
     used: AtomicU32,
 }
 
+impl Shelf {
+    fn depth(&self) -> u32 {
+        match self.batches.top() {
+            0 => 0,
+            top => get(top).depth.load(Relaxed),
+        }
+    }
+
+    fn touch(&self) {
+        if self.used.load(Relaxed) == 0 {
+            self.used.store(1, Relaxed);
+        }
+    }
+}
+
 static SHELVES: [Shelf; COUNT] =
-    [const { Shelf { batches: Stack::new(), held: AtomicU32::new(0), used: AtomicU32::new(0) } }; COUNT];
+    [const { Shelf { batches: Stack::new(), used: AtomicU32::new(0) } }; COUNT];
 static UNUSED: Stack = Stack::new();
 static MADE: AtomicU32 = AtomicU32::new(0);
 /// Batches of one bucket at most.
@@ -64,15 +77,16 @@ fn empty_batch() -> Option<u32> {
 /// Puts up to BATCH blocks of a bucket; false if the bucket holds enough already.
 pub fn put(bucket: usize, blocks: &[usize]) -> bool {
     let shelf = &SHELVES[bucket];
-    if shelf.held.load(Relaxed) >= BOUND.load(Relaxed) {
+    let depth = shelf.depth();
+    if depth >= BOUND.load(Relaxed) {
         return false;
     }
     let Some(index) = empty_batch() else { return false };
     let batch = get(index);
     batch.len.store(blocks.len() as u32, Relaxed);
     batch.blocks.iter().zip(blocks).for_each(|(place, &p)| place.store(p, Relaxed));
-    shelf.held.fetch_add(1, Relaxed);
-    shelf.used.store(1, Relaxed);
+    batch.depth.store(depth + 1, Relaxed);
+    shelf.touch();
     shelf.batches.push(index, link);
     true
 }
@@ -81,8 +95,7 @@ pub fn put(bucket: usize, blocks: &[usize]) -> bool {
 pub fn take(bucket: usize, out: &mut [usize; BATCH]) -> usize {
     let shelf = &SHELVES[bucket];
     let Some(index) = shelf.batches.pop(link) else { return 0 };
-    shelf.held.fetch_sub(1, Relaxed);
-    shelf.used.store(1, Relaxed);
+    shelf.touch();
     let batch = get(index);
     let n = batch.len.load(Relaxed) as usize;
     out.iter_mut().zip(&batch.blocks[..n]).for_each(|(p, place)| *p = place.load(Relaxed));
@@ -100,7 +113,7 @@ pub fn census(bucket: usize) -> usize {
     // Walking a stack that others change is safe (batches are never unmapped) and exact when they
     // rest; the bound ends a walk that was led in circles.
     let (mut index, mut blocks) = (SHELVES[bucket].batches.top(), 0);
-    for _ in 0..SHELVES[bucket].held.load(Acquire) {
+    for _ in 0..2 * BOUND.load(Relaxed) {
         if index == 0 {
             break;
         }

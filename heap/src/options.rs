@@ -48,7 +48,7 @@ pub static ABORT: Opt = option("abort", 1, 1, false, "1: a wrong free is reporte
 pub static DECAY_MS: Opt =
     option("decay_ms", 1000, 3_600_000, false, "how long free memory lies unused before it goes back to the kernel");
 pub static SLOT_BYTES: Opt =
-    option("slot_bytes", 4 << 20, 1 << 32, false, "the most bytes of free blocks that one CPU's slot may hold");
+    option("slot_bytes", 16 << 20, 1 << 32, false, "the most bytes of free blocks that one CPU's slot may hold");
 pub static UPKEEP: Opt =
     option("upkeep", 1, 1, true, "1: a thread gives unused memory back; 0: only malloc_trim and evenkeel_purge do");
 pub static HUGE: Opt =

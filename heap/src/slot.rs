@@ -564,16 +564,18 @@ fn widen_in(slot: usize, bucket: usize) -> usize {
     want
 }
 
-/// Takes unused room from a few other buckets, going round.
+/// Takes unused room from one of the next few buckets, going round.
 fn narrow_others(slot: usize, bucket: usize) {
     let hand = entry(slot, HAND);
-    for _ in 0..4 {
-        let victim = 1 + hand.fetch_add(1, Relaxed) as usize % (COUNT - 1);
+    let from = hand.load(Relaxed) as usize;
+    hand.store(from as u64 + 8, Relaxed);
+    for victim in (from..from + 8).map(|k| 1 + k % (COUNT - 1)) {
         let h = head(slot, victim).load(Relaxed);
         let keep = top(h).max(begin(victim) + end(h).saturating_sub(begin(victim)) / 2);
         if victim != bucket && keep < end(h) && set_end(slot, victim, keep) {
             let bytes = (end(h) - keep) * BUCKETS[victim].size as usize;
             entry(slot, ROOM_BYTES).fetch_sub(bytes as u64, Relaxed);
+            return;
         }
     }
 }
