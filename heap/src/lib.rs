@@ -11,7 +11,7 @@
 //! pages     runs of units, claimed, released, purged
 //! estate    address space, and the table unit -> span
 //! os        system calls
-//! leaves:   bucket  stack  options  report  stats  text  sync
+//! leaves:   bucket  map  stack  options  report  stats  text  sync
 //! ```
 
 #![cfg_attr(not(test), no_std)]
@@ -38,6 +38,7 @@ mod report;
 pub mod slot;
 #[cfg(not(loom))]
 pub mod span;
+pub mod map;
 pub mod stack;
 #[cfg(not(loom))]
 pub mod stats;

@@ -1,13 +1,9 @@
 //! Spans: runs cut into blocks of one bucket, with a map of the free ones that lies apart from them.
 //!
-//! Blocks leave and return a word of the map at a time, atomically, so nobody waits here. A block is
-//! in exactly one place: its map bit is set, or it lies in the depot or a slot, or the program has it.
+//! The map and the rules of listing are in `map`. A block is in exactly one place: its map bit is set,
+//! or it lies in the depot or a slot, or the program has it.
 //!
-//! - `free` counts the set bits; it may run behind the map for a moment, in both directions;
-//! - `place`: LISTED = in the list of its bucket or in the hands of the one who popped it (who alone
-//!   may push it again), OUT = in no list, because it was full, RETIRED = its run is gone, and whoever
-//!   holds or pops it returns the descriptor to UNUSED;
-//! - whoever holds a block, or a bit taken from the map, pins the span: it cannot retire;
+//! - whoever holds a block pins its span; whoever pops a span from its list holds it until he puts it back;
 //! - `returned`: pages given back to the kernel, in which every block is free;
 //! - a large block is a span of one block with bucket 0.
 //!
@@ -15,13 +11,13 @@
 
 use crate::bucket::{BUCKETS, Bucket, PAGE, SMALL, UNIT, UNIT_SHIFT, kind};
 use crate::estate::{self, SPANS};
+use crate::map::{Map, Then, pieces};
 use crate::pages;
 use crate::report::{self, Fault};
 use crate::stack::Stack;
 use crate::stats;
-use crate::sync::{AtomicU32, AtomicU64, step};
 use core::sync::atomic::{
-    AtomicUsize,
+    AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
 };
 
@@ -30,8 +26,6 @@ const WORDS: usize = UNIT / 16 / 64;
 #[repr(C, align(64))]
 pub struct Span {
     next: AtomicU32,
-    place: AtomicU32,
-    free: AtomicU32,
     pub bucket: AtomicU32,
     pub unit: AtomicU32,
     pub units: AtomicU32,
@@ -47,14 +41,8 @@ pub struct Span {
     /// Large: bytes the program may use.
     pub size: AtomicUsize,
     returned: [AtomicU64; 4],
-    map: [AtomicU64; WORDS],
+    map: Map<WORDS>,
 }
-
-const OUT: u32 = 0;
-const LISTED: u32 = 1;
-const RETIRED: u32 = 2;
-/// A large block: in no list, ever.
-const LARGE: u32 = 3;
 
 #[repr(align(64))]
 struct List(Stack);
@@ -144,7 +132,7 @@ pub fn claim_large(units: usize, align_units: usize) -> Option<(usize, bool)> {
         return None;
     };
     let span = get(index);
-    span.place.store(LARGE, Relaxed);
+    span.map.set_large();
     span.size.store(units * UNIT, Relaxed);
     span.live.store(1, Release);
     Some((estate::address(run.unit), run.clean))
@@ -153,7 +141,7 @@ pub fn claim_large(units: usize, align_units: usize) -> Option<(usize, bool)> {
 /// Ends a large block that the caller has marked as no longer live.
 pub fn release_large(index: u32) {
     let span = get(index);
-    span.place.store(RETIRED, Relaxed);
+    span.map.end_large();
     clear(span, 0);
     UNUSED.push(index, link);
 }
@@ -202,31 +190,15 @@ impl Span {
         let bucket = &BUCKETS[self.bucket.load(Relaxed) as usize];
         let (base, size) = (self.first(bucket), bucket.size as usize);
         let mut n = 0;
-        for (w, word) in self.map[..(bucket.blocks as usize).div_ceil(64)].iter().enumerate() {
-            let mut now = word.load(Relaxed);
-            while now != 0 && n < out.len() {
-                let take = lowest(now, out.len() - n);
-                step();
-                match word.compare_exchange_weak(now, now & !take, AcqRel, Relaxed) {
-                    Ok(_) => {
-                        let mut rest = take;
-                        while rest != 0 {
-                            out[n] = base + (w * 64 + rest.trailing_zeros() as usize) * size;
-                            rest &= rest - 1;
-                            n += 1;
-                        }
-                        self.touch(w, take, bucket);
-                        break;
-                    }
-                    Err(changed) => now = changed,
-                }
+        self.map.take(bucket.blocks as usize, out.len(), |w, bits| {
+            let mut rest = bits;
+            while rest != 0 {
+                out[n] = base + (w * 64 + rest.trailing_zeros() as usize) * size;
+                rest &= rest - 1;
+                n += 1;
             }
-            if n == out.len() {
-                break;
-            }
-        }
-        self.free.fetch_sub(n as u32, SeqCst);
-        n
+            self.touch(w, bits, bucket);
+        })
     }
 
     /// The pages of blocks just taken are no longer with the kernel.
@@ -244,39 +216,6 @@ impl Span {
             rest &= rest - 1;
         }
     }
-
-    /// Takes every free block, if that is every block.
-    fn take_whole(&self) -> bool {
-        let blocks = BUCKETS[self.bucket.load(Relaxed) as usize].blocks as usize;
-        let mut got = [0u64; WORDS];
-        let mut n = 0;
-        for (word, got) in self.map.iter().zip(&mut got).take(blocks.div_ceil(64)) {
-            *got = word.swap(0, AcqRel);
-            step();
-            n += got.count_ones() as usize;
-        }
-        if n == blocks {
-            self.free.fetch_sub(n as u32, SeqCst);
-            return true;
-        }
-        for (word, got) in self.map.iter().zip(got).filter(|(_, got)| *got != 0) {
-            word.fetch_or(got, AcqRel);
-        }
-        false
-    }
-}
-
-/// The `n` lowest ones of a word (all of them if there are no more).
-fn lowest(word: u64, n: usize) -> u64 {
-    if word.count_ones() as usize <= n {
-        return word;
-    }
-    let (mut rest, mut left) = (word, n);
-    while left > 0 {
-        rest &= rest - 1;
-        left -= 1;
-    }
-    word ^ rest
 }
 
 /// Takes blocks of a bucket from a span that has some, or from a new one: at least one, or the
@@ -286,7 +225,7 @@ pub fn claim(bucket: usize, out: &mut [usize]) -> usize {
     for _ in 0..8 {
         let Some(index) = list.pop(link) else { break };
         let span = get(index);
-        if span.place.load(Acquire) == RETIRED {
+        if span.map.retired() {
             UNUSED.push(index, link);
             continue;
         }
@@ -303,13 +242,8 @@ pub fn claim(bucket: usize, out: &mut [usize]) -> usize {
         pages::release(run.unit, units, 0);
         return 0;
     };
-    let (span, blocks) = (get(index), BUCKETS[bucket].blocks as usize);
-    span.place.store(LISTED, Relaxed);
-    span.free.store(blocks as u32, Relaxed);
-    for (w, word) in span.map.iter().enumerate() {
-        let here = blocks.saturating_sub(w * 64).min(64);
-        word.store(if here == 0 { 0 } else { !0 >> (64 - here) }, Release);
-    }
+    let span = get(index);
+    span.map.fill(BUCKETS[bucket].blocks as usize);
     let n = span.take(out);
     put_back(index, span);
     n
@@ -317,24 +251,15 @@ pub fn claim(bucket: usize, out: &mut [usize]) -> usize {
 
 /// The one who popped a span lists it again, or leaves it out if it is full.
 fn put_back(index: u32, span: &Span) {
-    let list = &LISTS[span.bucket.load(Relaxed) as usize].0;
-    if span.free.load(SeqCst) != 0 {
-        list.push(index, link);
-    } else if span.place.compare_exchange(LISTED, OUT, SeqCst, Acquire).is_err() {
-        UNUSED.push(index, link);
-    } else {
-        step();
-        if span.free.load(SeqCst) != 0 {
-            enlist(index, span);
-        }
+    match span.map.put_back() {
+        Then::Push => list(span).push(index, link),
+        Then::Leave => {}
+        Then::Recycle => UNUSED.push(index, link),
     }
 }
 
-/// Lists a span that is in no list.
-fn enlist(index: u32, span: &Span) {
-    if span.place.compare_exchange(OUT, LISTED, SeqCst, Acquire).is_ok() {
-        LISTS[span.bucket.load(Relaxed) as usize].0.push(index, link);
-    }
+fn list(span: &Span) -> &'static Stack {
+    &LISTS[span.bucket.load(Relaxed) as usize].0
 }
 
 /// Returns blocks, wherever they are from, that have lain unused for `age` ticks.
@@ -364,13 +289,12 @@ pub fn give(blocks: &[usize], age: u32) {
             bits |= 1 << k;
             n += 1;
         }
-        step();
-        let before = span.map[at / 64].fetch_or(bits, AcqRel);
-        if before & bits != 0 {
-            let k = (before & bits).trailing_zeros() as usize;
-            report::fault(Fault::AlreadyFree, word_base + k * bucket.size as usize, bucket.size as usize);
+        let twice = span.map.give(at / 64, bits);
+        if twice != 0 {
+            let p = word_base + twice.trailing_zeros() as usize * bucket.size as usize;
+            report::fault(Fault::AlreadyFree, p, bucket.size as usize);
         }
-        came_back(index, span, (bits & !before).count_ones(), age);
+        came_back(index, span, (bits & !twice).count_ones(), age);
         i += n;
     }
 }
@@ -392,11 +316,11 @@ fn came_back(index: u32, span: &'static Span, n: u32, age: u32) {
     if age == 0 {
         span.stamp.store(stats::tick(), Relaxed);
     }
-    let free = span.free.fetch_add(n, SeqCst) + n;
-    // From here on the span is no longer pinned: it may have retired, and the descriptor have a new
-    // life; what follows is right for that one as well.
-    if span.place.load(SeqCst) == OUT {
-        enlist(index, span);
+    let (free, push) = span.map.returned(n);
+    // The span is no longer pinned: it may have retired, and the descriptor have a new life; what
+    // follows is right for that one as well.
+    if push {
+        list(span).push(index, link);
     }
     if free >= bucket.blocks {
         let top = LISTS[bucket_index].0.top();
@@ -417,21 +341,16 @@ fn came_back(index: u32, span: &'static Span, n: u32, age: u32) {
 fn retire(index: u32, age: u32) -> bool {
     let span = get(index);
     let bucket = span.bucket.load(Relaxed) as usize;
-    if bucket == 0 || span.place.load(Acquire) == RETIRED || !span.take_whole() {
+    if bucket == 0 || span.map.retired() || !span.map.take_whole(BUCKETS[bucket].blocks as usize) {
         return false;
     }
     // Every block is ours, so this life of the descriptor is ours as well; only its place in a list
     // may still change hands.
     clear(span, age);
-    loop {
-        if span.place.compare_exchange(LISTED, RETIRED, SeqCst, Acquire).is_ok() {
-            return true;
-        }
-        if span.place.compare_exchange(OUT, RETIRED, SeqCst, Acquire).is_ok() {
-            UNUSED.push(index, link);
-            return true;
-        }
+    if span.map.retire() {
+        UNUSED.push(index, link);
     }
+    true
 }
 
 // ---- upkeep -------------------------------------------------------------------------------------
@@ -448,8 +367,8 @@ pub fn trim(all: bool) -> bool {
         let bucket = span.bucket.load(Relaxed) as usize;
         if all || age >= stats::DECAY_TICKS || bucket == 0 {
             span.trimming.store(0, SeqCst);
-            if bucket != 0 && span.place.load(Acquire) != RETIRED {
-                let whole = span.free.load(Relaxed) >= BUCKETS[bucket].blocks;
+            if bucket != 0 && !span.map.retired() {
+                let whole = span.map.free() >= BUCKETS[bucket].blocks;
                 if !(whole && retire(index, stats::DECAY_TICKS)) {
                     trim_pages(span);
                 }
@@ -483,8 +402,8 @@ fn trim_pages(span: &Span) {
     let blocks = |k: usize| first(k)..=(((k + 1) * PAGE - 1 - color) / size).min(last_block);
     let vacant = |k: usize| {
         first(k) <= last_block
-            && self::has(&span.returned, k..=k, false)
-            && self::has(&span.map, blocks(k), true)
+            && span.returned[k / 64].load(Relaxed) >> (k % 64) & 1 == 0
+            && span.map.all_free(blocks(k))
     };
     let mut page = 0;
     while page < pages {
@@ -501,40 +420,17 @@ fn trim_pages(span: &Span) {
     }
 }
 
-/// Whether every bit of a range has the value.
-fn has(words: &[AtomicU64], range: core::ops::RangeInclusive<usize>, value: bool) -> bool {
-    pieces(range).all(|(w, bits)| words[w].load(Relaxed) & bits == if value { bits } else { 0 })
-}
-
-/// The words that a range of bits touches, each with its bits.
-fn pieces(range: core::ops::RangeInclusive<usize>) -> impl Iterator<Item = (usize, u64)> {
-    let (from, to) = range.into_inner();
-    (from / 64..=to / 64).map(move |w| {
-        let low = if w == from / 64 { from % 64 } else { 0 };
-        let high = if w == to / 64 { to % 64 } else { 63 };
-        (w, (!0 >> (63 - high)) & (!0 << low))
-    })
-}
-
 /// Takes the blocks, gives their pages back, and puts the blocks back.
 fn purge_pages(span: &Span, life: u32, from: usize, to: usize, blocks: core::ops::RangeInclusive<usize>) {
-    let mut got = [0u64; WORDS];
-    let mut all = true;
-    for (w, bits) in pieces(blocks) {
-        got[w] = span.map[w].fetch_and(!bits, AcqRel) & bits;
-        step();
-        all &= got[w] == bits;
-    }
+    let Some(taken) = span.map.take_range(blocks) else { return };
     // Holding blocks, we pin the span; the descriptor may have changed lives just before.
-    if all && span.life.load(Acquire) == life {
+    if span.life.load(Acquire) == life {
         for (w, bits) in pieces(from..=to - 1) {
             span.returned[w].fetch_or(bits, Relaxed);
         }
         pages::drop_pages(span.base() + from * PAGE, (to - from) * PAGE);
     }
-    for (w, got) in got.into_iter().enumerate().filter(|(_, got)| *got != 0) {
-        span.map[w].fetch_or(got, AcqRel);
-    }
+    span.map.put_bits(&taken);
 }
 
 /// Calls `each` with every span there is: its descriptor's bucket (0 = large), free blocks, bytes
@@ -545,13 +441,12 @@ pub fn walk(mut each: impl FnMut(&Span, usize, usize)) {
             break;
         }
         let span = get(index);
-        if span.units.load(Relaxed) == 0 || span.place.load(Relaxed) == RETIRED {
+        if span.units.load(Relaxed) == 0 || span.map.retired() {
             continue;
         }
-        let free: u32 = span.map.iter().map(|w| w.load(Relaxed).count_ones()).sum();
         let returned: u32 = span.returned.iter().map(|w| w.load(Relaxed).count_ones()).sum();
         let large = span.bucket.load(Relaxed) == 0;
-        each(span, if large { 0 } else { free as usize }, returned as usize * PAGE);
+        each(span, if large { 0 } else { span.map.count() }, returned as usize * PAGE);
     }
 }
 

@@ -2,7 +2,7 @@
 //! The picture stands alone: its colours follow the reader's light or dark mode, and each line is named at its end.
 
 use crate::machine;
-use crate::record::Results;
+use crate::record::{Record, Results};
 use crate::stats;
 use crate::table;
 use std::fmt::Write as _;
@@ -50,17 +50,13 @@ fn curves(results: &Results, subject: &str) -> Vec<Curve> {
         };
         for n in &counts {
             let work = format!("cliff-{n}");
-            let trials = || {
-                results
-                    .records
-                    .iter()
-                    .filter(|r| r.work == work && r.heap == heap)
-            };
-            let values: Vec<f64> = trials()
-                .filter(|r| r.was_measured())
-                .filter_map(|r| r.figure("cpu_ns_per_op"))
+            let trials: Vec<&Record> = results
+                .records
+                .iter()
+                .filter(|r| r.work == work && r.heap == heap)
                 .collect();
-            match (stats::median(&values), trials().next()) {
+            let values = table::typical(results, &trials, |r| r.figure("cpu_ns_per_op"));
+            match (stats::median(&values), trials.first()) {
                 (Some(ns), _) if curve.lost.is_none() => curve.points.push((f64::from(*n), ns)),
                 (None, Some(first)) if curve.lost.is_none() => {
                     let why = match first.status.as_str() {

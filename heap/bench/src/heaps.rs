@@ -46,15 +46,23 @@ pub fn is_peer(name: &str) -> bool {
     name == "glibc" || VENDORED.contains(&name) || PACKAGED.iter().any(|p| p.0 == name)
 }
 
-/// All peers, proven or absent, in the order of the table.
-pub fn peers() -> Vec<Candidate> {
-    let mut found = vec![proven(Heap {
+/// The heap that is there when none is preloaded.
+pub fn plain() -> Heap {
+    Heap {
         name: "glibc".into(),
         lib: None,
         env: vec![],
+        version: String::new(),
+    }
+}
+
+/// All peers, proven or absent, in the order of the table.
+pub fn peers() -> Vec<Candidate> {
+    let mut found = vec![proven(Heap {
         version: machine::output_of("getconf", &["GNU_LIBC_VERSION"])
             .and_then(|v| v.rsplit(' ').next().map(String::from))
             .unwrap_or("unknown".into()),
+        ..plain()
     })];
     for (name, package, file) in PACKAGED {
         let path = LIBRARY_DIRS

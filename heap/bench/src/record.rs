@@ -19,7 +19,7 @@ pub struct Record {
 }
 
 /// The columns of figures, by the names the workloads print them under.
-pub const FIGURES: [&str; 20] = [
+pub const FIGURES: [&str; 21] = [
     "threads",
     "ops",
     "cpu_ns_per_op",
@@ -40,7 +40,21 @@ pub const FIGURES: [&str; 20] = [
     "crashes",
     "displaced",
     "others_pct",
+    "hop_ns",
 ];
+
+/// Percent of the machine that others may use beside a calm trial.
+const OTHERS_AT_MOST: f64 = 10.0;
+/// Times the shortest round trip between two CPUs of the whole run. Near and far differ by a factor of four.
+const HOP_AT_MOST: f64 = 2.5;
+
+/// The shortest round trip between two CPUs among these trials.
+pub fn nearest(records: &[Record]) -> Option<f64> {
+    records
+        .iter()
+        .filter_map(|r| r.figure("hop_ns"))
+        .min_by(f64::total_cmp)
+}
 
 impl Record {
     pub fn figure(&self, name: &str) -> Option<f64> {
@@ -51,6 +65,18 @@ impl Record {
     /// Do its figures count? They do when the workload hung only after all was measured.
     pub fn was_measured(&self) -> bool {
         self.status == "ok" || self.status == HUNG_AT_END
+    }
+
+    /// Was the machine quiet, and were its CPUs as near to each other as they were at best?
+    pub fn was_calm(&self, nearest: Option<f64>) -> bool {
+        let alone = self
+            .figure("others_pct")
+            .is_none_or(|o| o <= OTHERS_AT_MOST);
+        let near = match (self.figure("hop_ns"), nearest) {
+            (Some(hop), Some(nearest)) => hop <= HOP_AT_MOST * nearest,
+            _ => true,
+        };
+        alone && near
     }
 
     pub fn set(&mut self, name: &str, value: Option<f64>) {
@@ -246,6 +272,20 @@ mod tests {
         assert_eq!(results.records[0].figure("cpu_ns_per_op"), Some(5.25));
         assert_eq!(results.records[0].figure("rss_kib"), None);
         assert_eq!(results.records[0].figure("no such thing"), None);
+    }
+
+    #[test]
+    fn calm_is_quiet_and_near() {
+        let trial = |others: &str, hop: &str| Record {
+            figures: figures(&[("others_pct", others), ("hop_ns", hop)]),
+            ..sample()
+        };
+        let all = [trial("0", "80"), trial("0", "320"), trial("40", "90")];
+        let nearest = nearest(&all);
+        assert_eq!(nearest, Some(80.0));
+        let calm: Vec<bool> = all.iter().map(|r| r.was_calm(nearest)).collect();
+        assert_eq!(calm, [true, false, false]);
+        assert!(sample().was_calm(None));
     }
 
     #[test]

@@ -7,7 +7,6 @@ use crate::record::{self, Record, Writer};
 use crate::stats::Random;
 use crate::trial;
 use crate::work::{self, Part, Work};
-use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -25,7 +24,7 @@ pub fn run(options: &Options) -> Result<PathBuf, String> {
     let mut facts = machine::facts();
     facts.push(("rounds".into(), options.rounds.to_string()));
     facts.push(("seed".into(), options.seed.to_string()));
-    let mut writer = Writer::create(&path, &facts)?;
+    let writer = Writer::create(&path, &facts)?;
 
     let in_round = |round: u32| -> Vec<(&Work, &Heap)> {
         works
@@ -34,47 +33,120 @@ pub fn run(options: &Options) -> Result<PathBuf, String> {
             .flat_map(|w| heaps.iter().map(move |h| (*w, h)))
             .collect()
     };
-    let mut progress = Progress::new((1..=options.rounds).map(|r| in_round(r).len()).sum());
-    // What did not end once costs its whole time limit each time: once is enough to know.
-    let mut hopeless: HashSet<(&str, &str)> = HashSet::new();
+    let mut session = Session {
+        options,
+        writer,
+        progress: Progress::new((1..=options.rounds).map(|r| in_round(r).len()).sum()),
+        records: vec![],
+    };
     for round in 1..=options.rounds {
         let mut pairs = in_round(round);
         Random(options.seed.wrapping_mul(1_000_003) + u64::from(round)).shuffle(&mut pairs);
         for (order, (work, heap)) in (1..).zip(pairs) {
-            let key = (work.row, heap.name.as_str());
-            progress.show(round, options.rounds, work, heap);
-            let mut record = Record {
-                round,
-                order,
-                work: work.row.into(),
-                heap: heap.name.clone(),
-                version: heap.version.clone(),
-                status: "not tried again".into(),
-                figures: record::figures(&[]),
-            };
-            if !hopeless.contains(&key) {
-                measure(&mut record, work, heap, options.timeout, &progress);
-            }
-            if record.status == "timeout" || record.status.starts_with("over ") {
-                hopeless.insert(key);
-            }
-            writer.add(&record)?;
-            progress.done += 1;
+            session.trial(round, order, work, heap)?;
+            session.progress.done += 1;
         }
     }
-    progress.clear();
+    // What was disturbed in most rounds has one round more.
+    let round = options.rounds + 1;
+    let mut pairs: Vec<(&Work, &Heap)> = works
+        .iter()
+        .flat_map(|w| heaps.iter().map(move |h| (*w, h)))
+        .filter(|(w, h)| session.wants_more(w, h))
+        .collect();
+    Random(options.seed.wrapping_mul(1_000_003) + u64::from(round)).shuffle(&mut pairs);
+    session.progress.all += pairs.len();
+    for (order, (work, heap)) in (1..).zip(pairs) {
+        session.trial(round, order, work, heap)?;
+        session.progress.done += 1;
+    }
+    session.progress.clear();
     Ok(path)
+}
+
+struct Session<'a> {
+    options: &'a Options,
+    writer: Writer,
+    progress: Progress,
+    records: Vec<Record>,
+}
+
+impl Session<'_> {
+    /// One trial, and up to two more in its place when the machine was not calm. All of them are kept.
+    fn trial(&mut self, round: u32, order: u32, work: &Work, heap: &Heap) -> Result<(), String> {
+        self.progress.show(round, self.options.rounds, work, heap);
+        let mut record = Record {
+            round,
+            order,
+            work: work.row.into(),
+            heap: heap.name.clone(),
+            version: heap.version.clone(),
+            status: "not tried again".into(),
+            figures: record::figures(&[]),
+        };
+        if self.is_hopeless(work, heap) {
+            return self.keep(record);
+        }
+        for _ in 0..3 {
+            measure(
+                &mut record,
+                work,
+                heap,
+                self.options.timeout,
+                &self.progress,
+            );
+            self.keep(record.clone())?;
+            if !record.was_measured()
+                || work.part == Part::Forks
+                || record.was_calm(record::nearest(&self.records))
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, record: Record) -> Result<(), String> {
+        self.writer.add(&record)?;
+        self.records.push(record);
+        Ok(())
+    }
+
+    fn trials(&self, work: &Work, heap: &Heap) -> impl Iterator<Item = &Record> {
+        self.records
+            .iter()
+            .filter(move |r| r.work == work.row && r.heap == heap.name)
+    }
+
+    /// What did not end once costs its whole time limit each time: once is enough to know.
+    fn is_hopeless(&self, work: &Work, heap: &Heap) -> bool {
+        self.trials(work, heap)
+            .any(|r| r.status == "timeout" || r.status.starts_with("over "))
+    }
+
+    fn wants_more(&self, work: &Work, heap: &Heap) -> bool {
+        let nearest = record::nearest(&self.records);
+        let calm = self
+            .trials(work, heap)
+            .filter(|r| r.was_calm(nearest))
+            .count();
+        let failed = self.trials(work, heap).any(|r| !r.was_measured());
+        work.part != Part::Forks && !failed && calm <= self.options.rounds as usize / 2
+    }
 }
 
 fn measure(record: &mut Record, work: &Work, heap: &Heap, limit: Duration, progress: &Progress) {
     let args: Vec<String> = work.args.split_whitespace().map(String::from).collect();
     let limit = limit * work.patience();
+    let hop = hop();
     let busy = Busy::now();
     let preload = work.part != Part::Starts;
     let outcome = trial::execute(&work::program(work.program), &args, heap, preload, limit);
     let words = trial::words(&outcome.output);
     record.figures = record::figures(&words);
     record.set("others_pct", busy.by_others(outcome.lasted));
+    // The longer of before and after: a trial during which the CPUs were moved is not a calm one.
+    record.set("hop_ns", hop.zip(self::hop()).map(|(a, b)| a.max(b)));
     record.status = outcome.status;
     if record.status == "ok" && words.is_empty() {
         record.status = "no figures".into();
@@ -94,6 +166,20 @@ fn measure(record: &mut Record, work: &Work, heap: &Heap, limit: Duration, progr
             outcome.complaint
         ));
     }
+}
+
+/// How far the first two CPUs are from each other just now; None when there is but one.
+fn hop() -> Option<f64> {
+    let glibc = heaps::plain();
+    let limit = Duration::from_secs(2);
+    let outcome = trial::execute(&work::program("hop"), &[], &glibc, false, limit);
+    let words = trial::words(&outcome.output);
+    words
+        .iter()
+        .find(|(key, _)| *key == "hop_ns")?
+        .1
+        .parse()
+        .ok()
 }
 
 /// CPU time used since the machine started: by all, and by this process with its children. Counted in ticks of
@@ -117,7 +203,9 @@ impl Busy {
         let now = Busy::now();
         let others = (now.all? - self.all?) - (now.own? - self.own?);
         let whole = lasted.as_secs_f64() * 100.0 * machine::cpus() as f64;
-        (whole > 0.0).then(|| (others / whole * 100.0).clamp(0.0, 100.0).round())
+        // In less, a single tick would be more than a percent or two.
+        let enough = lasted > Duration::from_millis(150);
+        enough.then(|| (others / whole * 100.0).clamp(0.0, 100.0).round())
     }
 }
 

@@ -2,7 +2,7 @@
 //! A pure function of the records, so a stored CSV file gives the same table on another machine.
 
 use crate::heaps;
-use crate::record::{Record, Results};
+use crate::record::{self, Record, Results};
 use crate::stats;
 use crate::work;
 use std::io::IsTerminal;
@@ -204,11 +204,7 @@ fn cell(results: &Results, row: &Row, heap: &str) -> Cell {
     let Some(first) = trials.first() else {
         return Cell::Empty;
     };
-    let values: Vec<f64> = trials
-        .iter()
-        .filter(|r| r.was_measured())
-        .filter_map(|r| row.figure.of(r))
-        .collect();
+    let values = typical(results, &trials, |r| row.figure.of(r));
     match stats::median(&values) {
         Some(median) => Cell::Value {
             median,
@@ -219,6 +215,27 @@ fn cell(results: &Results, row: &Row, heap: &str) -> Cell {
             let bad = trials.iter().find(|r| r.status != "ok").unwrap_or(first);
             Cell::Failed(bad.status.clone())
         }
+    }
+}
+
+/// The figures of the calm trials, when there are more than half as many as rounds; otherwise those of all.
+pub fn typical(
+    results: &Results,
+    trials: &[&Record],
+    figure: impl Fn(&Record) -> Option<f64>,
+) -> Vec<f64> {
+    let nearest = record::nearest(&results.records);
+    let values = |of: &dyn Fn(&Record) -> bool| -> Vec<f64> {
+        let measured = trials.iter().filter(|r| r.was_measured() && of(r));
+        measured.filter_map(|r| figure(r)).collect()
+    };
+    let mut rounds: Vec<u32> = trials.iter().map(|r| r.round).collect();
+    rounds.sort();
+    rounds.dedup();
+    let calm = values(&|r| r.was_calm(nearest));
+    match calm.len() * 2 > rounds.len() {
+        true => calm,
+        false => values(&|_| true),
     }
 }
 
@@ -360,7 +377,12 @@ fn render(results: &Results, subject: &str, colour: bool) -> String {
             .find(|(h, _)| *h == subject)
             .and_then(|(_, m)| *m);
         let whole = work::ALL.iter().filter(|w| w.in_mean()).count();
-        let passed = own.map(|(mean, rows)| mean <= 1.0 && rows == whole);
+        // A part of the set has no verdict; a row that failed is none that is missing.
+        let asked = |w: &&work::Work| results.records.iter().any(|r| r.work == w.row);
+        let complete = work::ALL.iter().filter(|w| w.in_mean()).all(|w| asked(&w));
+        let passed = own
+            .filter(|_| complete)
+            .map(|(mean, rows)| mean <= 1.0 && rows == whole);
         verdicts.extend(passed);
         let mut line = vec!["mean of the set".into(), "x".into()];
         line.extend(means.iter().map(|(_, mean)| match mean {
@@ -389,14 +411,14 @@ fn render(results: &Results, subject: &str, colour: bool) -> String {
     if grid.iter().flatten().any(|c| c.ends_with('!')) {
         text.push_str("\n!  not every trial of this heap ended well; see the file; the median is of those with figures\n");
     }
-    let others: Vec<f64> = results
-        .records
-        .iter()
-        .filter_map(|r| r.figure("others_pct"))
-        .collect();
-    if let Some(others) = stats::median(&others).filter(|o| *o >= 5.0) {
+    let nearest = record::nearest(&results.records);
+    let measured = || results.records.iter().filter(|r| r.was_measured());
+    let disturbed = measured().filter(|r| !r.was_calm(nearest)).count();
+    if disturbed > 0 {
         text.push_str(&format!(
-            "\nOther work took {others:.0} % of the machine meanwhile; these figures are noisier than they could be.\n"
+            "\n{disturbed} of {} trials were disturbed, by other work or by CPUs that the host had moved apart; they count \
+             only where there are too few others.\n",
+            measured().count()
         ));
     }
     if !verdicts.is_empty() {
@@ -446,7 +468,6 @@ fn aligned(grid: &[Vec<String>], colour: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record;
 
     /// Lines of "work heap status cpu rss".
     fn results(lines: &[&str]) -> Results {

@@ -141,12 +141,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str, seconds: f64) -> Outcome {
-        let heap = Heap {
-            name: "glibc".into(),
-            lib: None,
-            env: vec![],
-            version: String::new(),
-        };
+        let heap = crate::heaps::plain();
         let args = ["-c".to_string(), script.to_string()];
         execute(
             Path::new("/bin/sh"),

@@ -136,7 +136,7 @@ pub fn compile_all() -> Result<(), String> {
     let folder = machine::target().join("bench");
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let mut programs: Vec<&str> = ALL.iter().map(|w| w.program).collect();
-    programs.extend(["probe"]);
+    programs.extend(["probe", "hop"]);
     programs.sort();
     programs.dedup();
     for name in programs {
