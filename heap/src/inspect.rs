@@ -117,7 +117,7 @@ pub fn json(out: &mut impl Write) {
         ],
     );
     out.add(",\"pages\":");
-    object(out, &[("live", c.pages_live), ("free", c.pages_free), ("returned", c.pages_returned)]);
+    object(out, &[("live", c.pages_live), ("free", c.pages_free), ("returned", c.pages_returned), ("huge", pages::huge() * estate::CHUNK)]);
     out.add(",\"buckets\":[");
     let mut first = true;
     for (b, line) in c.buckets.iter().enumerate().filter(|(_, l)| l.spans > 0) {

@@ -85,6 +85,14 @@ pub unsafe fn advise(addr: usize, len: usize, advice: i32) -> Result<(), i32> {
     unsafe { syscall(libc::SYS_madvise, [addr, len, advice as usize, 0, 0, 0], &CALLS.madvise) }.map(drop)
 }
 
+/// How many of the pages of a mapped range are in memory; `seen` has a byte for each page.
+pub fn resident(addr: usize, seen: &mut [u8]) -> usize {
+    let len = seen.len() * crate::bucket::PAGE;
+    // SAFETY: the kernel writes one byte a page.
+    let got = unsafe { syscall(libc::SYS_mincore, [addr, len, seen.as_mut_ptr() as usize, 0, 0, 0], &CALLS.other) };
+    if got.is_ok() { seen.iter().filter(|b| **b & 1 == 1).count() } else { 0 }
+}
+
 const REGISTER_EXPEDITED_RSEQ: usize = 1 << 8;
 const EXPEDITED_RSEQ: usize = 1 << 7;
 

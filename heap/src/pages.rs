@@ -6,11 +6,13 @@
 //!
 //! - a set bit of `free`: the unit belongs to nobody, its owner entry and its kind are 0;
 //! - a clear bit of `dirty`: the unit reads as zeros;
+//! - a set bit of HUGE: the chunk is dense and may be backed by a huge page; nothing of it has gone back
+//!   to the kernel since;
 //! - OPEN, WHOLE, DIRTY and HINT only save time. They may be wrong for a moment, so a search that
 //!   fails with them is made again without, before the estate grows.
 
 use crate::bucket::{PAGE, UNIT};
-use crate::estate::{self, CHUNK_UNITS, OPEN, chunk, limit_chunk};
+use crate::estate::{self, CHUNK, CHUNK_UNITS, OPEN, chunk, limit_chunk};
 use crate::os;
 use crate::stats;
 use crate::sync::step;
@@ -28,6 +30,7 @@ pub struct Run {
 /// Chunks that are free whole; chunks that have free units to purge.
 static WHOLE: [AtomicU64; OPEN.len()] = [const { AtomicU64::new(0) }; OPEN.len()];
 static DIRTY: [AtomicU64; OPEN.len()] = [const { AtomicU64::new(0) }; OPEN.len()];
+static HUGE: [AtomicU64; OPEN.len()] = [const { AtomicU64::new(0) }; OPEN.len()];
 /// No chunk below `HINT[n]` has n free units in a row.
 static HINT: [AtomicU32; CHUNK_UNITS + 1] = [const { AtomicU32::new(0) }; CHUNK_UNITS + 1];
 /// The units that a purge holds at the moment: a fork's child has no purger and takes them back.
@@ -291,12 +294,64 @@ fn purge_chunk(c: usize, all: bool) -> bool {
 /// MADV_DONTNEED, counted.
 pub fn drop_pages(at: usize, len: usize) {
     debug_assert!(at % PAGE == 0 && len % PAGE == 0);
+    forbid_huge(at, len);
     // SAFETY: callers own every block that lies in the range, and none is in the program's hands.
     if unsafe { os::advise(at, len, libc::MADV_DONTNEED) }.is_ok() {
         stats::count(&stats::PURGES);
         stats::PURGED.fetch_add(len as u64, Relaxed);
         stats::PURGED_AT.store(stats::tick(), Relaxed);
     }
+}
+
+/// The chunks that a pass may ask the kernel about, and the most that are marked in all: each marked
+/// stretch is a mapping of its own, of which a process may have 65,530.
+const HUGE_A_PASS: usize = 32;
+const HUGE_AT_MOST: u32 = 16384;
+static HUGE_MARKED: AtomicU32 = AtomicU32::new(0);
+static HUGE_HAND: AtomicU32 = AtomicU32::new(0);
+
+/// Goes on round the estate and allows huge pages in chunks that are in use whole and in memory all but
+/// whole. Elsewhere they stay forbidden: one touched page would cost 2 MiB.
+pub fn allow_huge() {
+    let limit = limit_chunk();
+    let from = HUGE_HAND.load(Relaxed) as usize;
+    let mut asked = 0;
+    for c in (from..from + limit.min(4096)).map(|c| c % limit) {
+        HUGE_HAND.store(c as u32 + 1, Relaxed);
+        let marked = HUGE[c / 64].load(Relaxed) >> (c % 64) & 1 == 1;
+        if marked || chunk(c).free.load(Relaxed) != 0 || chunk(c).owner[0].load(Relaxed) == 0 {
+            continue;
+        }
+        let mut seen = [0; CHUNK / PAGE];
+        let dense = os::resident(estate::address(c * CHUNK_UNITS), &mut seen) >= seen.len() / 16 * 15;
+        if dense && HUGE_MARKED.load(Relaxed) < HUGE_AT_MOST {
+            HUGE[c / 64].fetch_or(1 << (c % 64), AcqRel);
+            HUGE_MARKED.fetch_add(1, Relaxed);
+            // SAFETY: the advice loses nothing.
+            let _ = unsafe { os::advise(estate::address(c * CHUNK_UNITS), CHUNK, libc::MADV_HUGEPAGE) };
+        }
+        asked += 1;
+        if asked == HUGE_A_PASS {
+            break;
+        }
+    }
+}
+
+/// Forbids huge pages again in the chunks that a range touches.
+fn forbid_huge(at: usize, len: usize) {
+    let unit = |p: usize| estate::unit_of(p).unwrap_or(0);
+    for c in unit(at) / CHUNK_UNITS..=unit(at + len - 1) / CHUNK_UNITS {
+        if HUGE[c / 64].fetch_and(!(1 << (c % 64)), AcqRel) >> (c % 64) & 1 == 1 {
+            HUGE_MARKED.fetch_sub(1, Relaxed);
+            // SAFETY: the advice loses nothing.
+            let _ = unsafe { os::advise(estate::address(c * CHUNK_UNITS), CHUNK, libc::MADV_NOHUGEPAGE) };
+        }
+    }
+}
+
+/// How many chunks may be backed by huge pages.
+pub fn huge() -> usize {
+    HUGE_MARKED.load(Relaxed) as usize
 }
 
 /// In a fork's child: takes back what the parent's upkeep held when it forked.

@@ -1,7 +1,8 @@
 //! Upkeep: what nobody uses goes back, without any call from the program.
 //!
 //! Four times per decay time a pass empties slots and shelves of the depot that have rested for the
-//! decay time, retires empty spans, and gives pages back. The passes run on a thread of their own
+//! decay time, retires empty spans, gives pages back, and now and then allows huge pages where the heap
+//! is dense. The passes run on a thread of their own
 //! that sleeps for good while there is nothing to do. It is created by the first slow path that finds
 //! more than the first mapping in use and that was called by the program itself: inside libc or the
 //! loader (which allocate while they create threads) it would be a thread creation within a thread
@@ -241,7 +242,11 @@ fn tick_once() -> bool {
         }
     }
     busy |= span::trim(false);
-    busy | pages::purge(false)
+    busy |= pages::purge(false);
+    if options::HUGE.get() != 0 && stats::tick() % (4 * DECAY_TICKS) == 0 {
+        pages::allow_huge();
+    }
+    busy
 }
 
 fn drain(which: impl Fn(usize) -> bool) {

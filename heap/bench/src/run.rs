@@ -26,40 +26,39 @@ pub fn run(options: &Options) -> Result<PathBuf, String> {
     facts.push(("seed".into(), options.seed.to_string()));
     let writer = Writer::create(&path, &facts)?;
 
-    let in_round = |round: u32| -> Vec<(&Work, &Heap)> {
-        works
-            .iter()
-            .filter(|w| round == 1 || w.part != Part::Forks)
-            .flat_map(|w| heaps.iter().map(move |h| (*w, h)))
-            .collect()
+    // All heaps meet a workload one after the other, so that they find the machine in the same state.
+    let plan = |round: u32| -> Vec<(&Work, &Heap)> {
+        let mut random = Random(options.seed.wrapping_mul(1_000_003) + u64::from(round));
+        let mut works: Vec<&Work> = works.clone();
+        works.retain(|w| round == 1 || w.part != Part::Forks);
+        random.shuffle(&mut works);
+        let mut pairs = vec![];
+        for work in works {
+            let mut turn: Vec<&Heap> = heaps.iter().collect();
+            random.shuffle(&mut turn);
+            pairs.extend(turn.into_iter().map(|heap| (work, heap)));
+        }
+        pairs
     };
+    let all: usize = (1..=options.rounds).map(|r| plan(r).len()).sum();
     let mut session = Session {
         options,
         writer,
-        progress: Progress::new((1..=options.rounds).map(|r| in_round(r).len()).sum()),
+        progress: Progress::new(all),
         records: vec![],
+        repeats: if options.short { 0 } else { all / 2 },
     };
     for round in 1..=options.rounds {
-        let mut pairs = in_round(round);
-        Random(options.seed.wrapping_mul(1_000_003) + u64::from(round)).shuffle(&mut pairs);
-        for (order, (work, heap)) in (1..).zip(pairs) {
-            session.trial(round, order, work, heap)?;
-            session.progress.done += 1;
-        }
+        session.round(round, &plan(round))?;
     }
     // What was disturbed in most rounds has one round more.
-    let round = options.rounds + 1;
-    let mut pairs: Vec<(&Work, &Heap)> = works
-        .iter()
-        .flat_map(|w| heaps.iter().map(move |h| (*w, h)))
-        .filter(|(w, h)| session.wants_more(w, h))
+    let more: Vec<_> = plan(options.rounds + 1)
+        .into_iter()
+        .filter(|(work, heap)| session.wants_more(work, heap))
+        .take(session.repeats)
         .collect();
-    Random(options.seed.wrapping_mul(1_000_003) + u64::from(round)).shuffle(&mut pairs);
-    session.progress.all += pairs.len();
-    for (order, (work, heap)) in (1..).zip(pairs) {
-        session.trial(round, order, work, heap)?;
-        session.progress.done += 1;
-    }
+    session.progress.all += more.len();
+    session.round(options.rounds + 1, &more)?;
     session.progress.clear();
     Ok(path)
 }
@@ -69,9 +68,19 @@ struct Session<'a> {
     writer: Writer,
     progress: Progress,
     records: Vec<Record>,
+    /// How many disturbed trials may still be repeated: on a machine that is never calm a run has to end, too.
+    repeats: usize,
 }
 
 impl Session<'_> {
+    fn round(&mut self, round: u32, pairs: &[(&Work, &Heap)]) -> Result<(), String> {
+        for (order, (work, heap)) in (1..).zip(pairs) {
+            self.trial(round, order, work, heap)?;
+            self.progress.done += 1;
+        }
+        Ok(())
+    }
+
     /// One trial, and up to two more in its place when the machine was not calm. All of them are kept.
     fn trial(&mut self, round: u32, order: u32, work: &Work, heap: &Heap) -> Result<(), String> {
         self.progress.show(round, self.options.rounds, work, heap);
@@ -87,7 +96,7 @@ impl Session<'_> {
         if self.is_hopeless(work, heap) {
             return self.keep(record);
         }
-        for _ in 0..3 {
+        for attempt in 0.. {
             measure(
                 &mut record,
                 work,
@@ -96,12 +105,12 @@ impl Session<'_> {
                 &self.progress,
             );
             self.keep(record.clone())?;
-            if !record.was_measured()
-                || work.part == Part::Forks
-                || record.was_calm(record::nearest(&self.records))
-            {
+            let calm = record.was_calm(record::nearest(&self.records));
+            let over = calm || !record.was_measured() || work.part == Part::Forks;
+            if over || attempt == 2 || self.repeats == 0 {
                 break;
             }
+            self.repeats -= 1;
         }
         Ok(())
     }
