@@ -70,7 +70,6 @@ pub const SLOT_ENTRIES: usize = {
 };
 const _: () = assert!(SLOT_ENTRIES <= 1 << 16);
 
-
 /// `SMALL_OF[(n + 15) / 16]`; `malloc(0)` gets a block of its own.
 pub static SMALL_OF: [u8; SMALL_MAX / 16 + 1] = {
     let mut t = [0; SMALL_MAX / 16 + 1];
@@ -166,7 +165,7 @@ impl Bucket {
     /// The block that holds the byte `offset` after the first block's beginning.
     #[inline]
     pub fn index(&self, offset: usize) -> usize {
-        (offset as u64 * self.reciprocal >> RECIPROCAL_SHIFT) as usize
+        ((offset as u64 * self.reciprocal) >> RECIPROCAL_SHIFT) as usize
     }
 
     /// Bytes a span takes.

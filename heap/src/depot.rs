@@ -45,8 +45,7 @@ impl Shelf {
     }
 }
 
-static SHELVES: [Shelf; COUNT] =
-    [const { Shelf { batches: Stack::new(), used: AtomicU32::new(0) } }; COUNT];
+static SHELVES: [Shelf; COUNT] = [const { Shelf { batches: Stack::new(), used: AtomicU32::new(0) } }; COUNT];
 static UNUSED: Stack = Stack::new();
 static MADE: AtomicU32 = AtomicU32::new(0);
 /// Batches of one bucket at most.

@@ -163,12 +163,8 @@ pub struct Wiped {
 }
 
 static WIPED: AtomicUsize = AtomicUsize::new(0);
-static BEFORE: Wiped = Wiped {
-    born: AtomicU32::new(1),
-    gate: AtomicU32::new(0),
-    upkeep: AtomicU32::new(0),
-    turn: AtomicU32::new(0),
-};
+static BEFORE: Wiped =
+    Wiped { born: AtomicU32::new(1), gate: AtomicU32::new(0), upkeep: AtomicU32::new(0), turn: AtomicU32::new(0) };
 
 #[inline]
 pub fn wiped() -> &'static Wiped {
@@ -281,9 +277,7 @@ fn extend(_gate: &Gate, chunks: usize, align: usize) -> bool {
     let mut step = chunks.max((old / 8).clamp(FIRST / CHUNK, 128));
     for _ in 0..64 {
         let end = first + step;
-        let tables = end <= room
-            && CHUNKS.grow_to(end * size_of::<Chunk>())
-            && KINDS.grow_to(end * CHUNK_UNITS * 4);
+        let tables = end <= room && CHUNKS.grow_to(end * size_of::<Chunk>()) && KINDS.grow_to(end * CHUNK_UNITS * 4);
         if !tables {
             if step == chunks {
                 return false;

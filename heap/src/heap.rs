@@ -236,7 +236,7 @@ fn find(p: usize) -> Result<Block, (Fault, usize)> {
     if estate::unit_of(p).is_none() {
         return Err((Fault::Foreign, 0));
     }
-    let misplaced = if p % 16 != 0 { Fault::Misaligned } else { Fault::Interior };
+    let misplaced = if !p.is_multiple_of(16) { Fault::Misaligned } else { Fault::Interior };
     let Some((index, span)) = span::of(p) else { return Err((Fault::Gone, 0)) };
     let bucket = span.bucket.load(Relaxed) as usize;
     if bucket == 0 {
@@ -249,11 +249,7 @@ fn find(p: usize) -> Result<Block, (Fault, usize)> {
     let size = bucket::size(bucket);
     let Some(i) = span.index_of(p) else { return Err((misplaced, size)) };
     if bucket <= SMALL {
-        if word(p).load(Relaxed) == estate::mark(p) {
-            Err((Fault::DoubleFree, size))
-        } else {
-            Ok(Block::Small(bucket))
-        }
+        if word(p).load(Relaxed) == estate::mark(p) { Err((Fault::DoubleFree, size)) } else { Ok(Block::Small(bucket)) }
     } else if span.live.load(Relaxed) >> i & 1 == 0 {
         Err((Fault::DoubleFree, size))
     } else {
@@ -292,7 +288,7 @@ pub fn alloc_aligned(align: usize, size: usize, malloc: impl Fn(usize) -> *mut u
     // A block of a bucket is aligned to whatever divides both its size and a unit.
     if align <= UNIT && size.max(align) <= MEDIUM_MAX {
         let mut bucket = bucket::of(size.max(align)).unwrap_or(1);
-        while bucket < bucket::COUNT && bucket::size(bucket) % align != 0 {
+        while bucket < bucket::COUNT && !bucket::size(bucket).is_multiple_of(align) {
             bucket += 1;
         }
         if bucket < bucket::COUNT {

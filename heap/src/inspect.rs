@@ -108,16 +108,18 @@ pub fn json(out: &mut impl Write) {
     out.add("\",\"mode\":\"").add(mode()).add("\",\"upkeep\":\"").add(upkeep::state()).add("\",\"bytes\":");
     object(
         out,
-        &[
-            ("mapped", c.mapped),
-            ("tables", c.tables),
-            ("live", live + c.large.1),
-            ("cached", cached),
-            ("free", free),
-        ],
+        &[("mapped", c.mapped), ("tables", c.tables), ("live", live + c.large.1), ("cached", cached), ("free", free)],
     );
     out.add(",\"pages\":");
-    object(out, &[("live", c.pages_live), ("free", c.pages_free), ("returned", c.pages_returned), ("huge", pages::huge() * estate::CHUNK)]);
+    object(
+        out,
+        &[
+            ("live", c.pages_live),
+            ("free", c.pages_free),
+            ("returned", c.pages_returned),
+            ("huge", pages::huge() * estate::CHUNK),
+        ],
+    );
     out.add(",\"buckets\":[");
     let mut first = true;
     for (b, line) in c.buckets.iter().enumerate().filter(|(_, l)| l.spans > 0) {

@@ -26,6 +26,7 @@ pub mod estate;
 pub mod heap;
 #[cfg(not(loom))]
 pub mod inspect;
+pub mod map;
 #[cfg(not(loom))]
 pub mod options;
 #[cfg(not(loom))]
@@ -38,7 +39,6 @@ mod report;
 pub mod slot;
 #[cfg(not(loom))]
 pub mod span;
-pub mod map;
 pub mod stack;
 #[cfg(not(loom))]
 pub mod stats;

@@ -236,8 +236,9 @@ mod tests {
     #[test]
     fn pieces_cover_a_range_once() {
         for (from, to) in [(0, 0), (3, 60), (0, 63), (63, 64), (10, 200), (64, 127)] {
-            let bits: Vec<usize> =
-                pieces(from..=to).flat_map(|(w, b)| (0..64).filter(move |i| b >> i & 1 == 1).map(move |i| w * 64 + i)).collect();
+            let bits: Vec<usize> = pieces(from..=to)
+                .flat_map(|(w, b)| (0..64).filter(move |i| b >> i & 1 == 1).map(move |i| w * 64 + i))
+                .collect();
             assert_eq!(bits, (from..=to).collect::<Vec<_>>());
         }
     }

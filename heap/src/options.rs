@@ -44,15 +44,15 @@ pub static RSEQ: Opt = option(
     true,
     "1: slots are changed in restartable sequences where kernel and libc have them; 0: always by compare-and-swap",
 );
-pub static ABORT: Opt = option("abort", 1, 1, false, "1: a wrong free is reported and ends the program; 0: reported and ignored");
+pub static ABORT: Opt =
+    option("abort", 1, 1, false, "1: a wrong free is reported and ends the program; 0: reported and ignored");
 pub static DECAY_MS: Opt =
     option("decay_ms", 1000, 3_600_000, false, "how long free memory lies unused before it goes back to the kernel");
 pub static SLOT_BYTES: Opt =
     option("slot_bytes", 16 << 20, 1 << 32, false, "the most bytes of free blocks that one CPU's slot may hold");
 pub static UPKEEP: Opt =
     option("upkeep", 1, 1, true, "1: a thread gives unused memory back; 0: only malloc_trim and evenkeel_purge do");
-pub static HUGE: Opt =
-    option("huge_pages", 1, 1, false, "1: ask for huge pages where the heap is dense; 0: never");
+pub static HUGE: Opt = option("huge_pages", 1, 1, false, "1: ask for huge pages where the heap is dense; 0: never");
 
 pub static ALL: [&Opt; 6] = [&RSEQ, &ABORT, &DECAY_MS, &SLOT_BYTES, &UPKEEP, &HUGE];
 
@@ -100,12 +100,18 @@ pub unsafe fn read(environment: *const *const libc::c_char) {
         let Some(rest) = entry.strip_prefix(b"EVENKEEL_") else { continue };
         let Some(eq) = rest.iter().position(|&c| c == b'=') else { continue };
         let (name, value) = (&rest[..eq], &rest[eq + 1..]);
-        let same = |o: &&Opt| o.name.len() == name.len() && o.name.bytes().zip(name).all(|(a, b)| a.to_ascii_uppercase() == *b);
+        let same = |o: &&Opt| {
+            o.name.len() == name.len() && o.name.bytes().zip(name).all(|(a, b)| a.to_ascii_uppercase() == *b)
+        };
         let Some(option) = ALL.into_iter().find(same) else { continue };
         if !option.set(value) {
             let mut line = Text::<256>::new();
             line.add("evenkeel: EVENKEEL_").bytes(name).add("=").bytes(&value[..value.len().min(64)]);
-            line.add(": takes a number from 0 to ").number(option.most).add("; using ").number(option.default).add("\n");
+            line.add(": takes a number from 0 to ")
+                .number(option.most)
+                .add("; using ")
+                .number(option.default)
+                .add("\n");
             os::write(2, line.as_bytes());
         }
     }

@@ -142,7 +142,8 @@ pub fn now_ms() -> u64 {
 
 pub fn write(fd: i32, text: &[u8]) {
     // SAFETY: text is readable for its length.
-    let _ = unsafe { syscall(libc::SYS_write, [fd as usize, text.as_ptr() as usize, text.len(), 0, 0, 0], &CALLS.other) };
+    let _ =
+        unsafe { syscall(libc::SYS_write, [fd as usize, text.as_ptr() as usize, text.len(), 0, 0, 0], &CALLS.other) };
 }
 
 pub fn yield_cpu() {
@@ -180,9 +181,8 @@ pub fn name_thread(name: &[u8]) {
 pub fn cpus() -> usize {
     let mut mask = [0u64; 128];
     // SAFETY: the kernel writes at most the given length.
-    let got = unsafe {
-        syscall(libc::SYS_sched_getaffinity, [0, 1024, mask.as_mut_ptr() as usize, 0, 0, 0], &CALLS.other)
-    };
+    let got =
+        unsafe { syscall(libc::SYS_sched_getaffinity, [0, 1024, mask.as_mut_ptr() as usize, 0, 0, 0], &CALLS.other) };
     let ones: u32 = mask.iter().map(|w| w.count_ones()).sum();
     if got.is_ok() && ones > 0 { ones as usize } else { 1 }
 }
@@ -191,7 +191,8 @@ pub fn cpus() -> usize {
 pub fn random() -> usize {
     const AT_RANDOM: libc::c_ulong = 25;
     // SAFETY: the kernel gives every process 16 random bytes there, or nothing.
-    unsafe { (libc::getauxval(AT_RANDOM) as *const usize).as_ref() }.map_or(0x5bd1_e995_9e37_79b9, |w| w.rotate_left(23))
+    unsafe { (libc::getauxval(AT_RANDOM) as *const usize).as_ref() }
+        .map_or(0x5bd1_e995_9e37_79b9, |w| w.rotate_left(23))
 }
 
 /// Ends the process as `abort()` does, without touching any lock of libc.

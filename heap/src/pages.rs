@@ -86,8 +86,15 @@ fn next(map: &[AtomicU64], from: usize, limit: usize) -> Option<usize> {
 }
 
 fn claim_within(units: usize, align: usize, thorough: bool) -> Option<Run> {
-    const EVERY: [u64; 7] =
-        [!0, 0x5555_5555_5555_5555, 0x1111_1111_1111_1111, 0x0101_0101_0101_0101, 0x0001_0001_0001_0001, 0x1_0000_0001, 1];
+    const EVERY: [u64; 7] = [
+        !0,
+        0x5555_5555_5555_5555,
+        0x1111_1111_1111_1111,
+        0x0101_0101_0101_0101,
+        0x0001_0001_0001_0001,
+        0x1_0000_0001,
+        1,
+    ];
     let aligned = EVERY[align.ilog2() as usize];
     let hint = HINT[units].load(Acquire);
     let (limit, mut c) = (limit_chunk(), if thorough { 0 } else { hint as usize });
@@ -293,7 +300,7 @@ fn purge_chunk(c: usize, all: bool) -> bool {
 
 /// MADV_DONTNEED, counted.
 pub fn drop_pages(at: usize, len: usize) {
-    debug_assert!(at % PAGE == 0 && len % PAGE == 0);
+    debug_assert!(at.is_multiple_of(PAGE) && len.is_multiple_of(PAGE));
     forbid_huge(at, len);
     // SAFETY: callers own every block that lies in the range, and none is in the program's hands.
     if unsafe { os::advise(at, len, libc::MADV_DONTNEED) }.is_ok() {
@@ -376,4 +383,3 @@ pub fn census() -> (usize, usize) {
     }
     (dirty, clean)
 }
-

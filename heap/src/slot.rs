@@ -51,8 +51,10 @@ pub static HOT: Hot = Hot { rseq: AtomicUsize::new(0), cids: AtomicU32::new(0) }
 pub static TABLE: [AtomicUsize; MAX_CIDS] = [const { AtomicUsize::new(0) }; MAX_CIDS];
 
 #[repr(align(64))]
-struct Stopped([AtomicU64; HEADS + 1]);
-static STOPPED: Stopped = Stopped([const { AtomicU64::new(0) }; HEADS + 1]);
+struct Stopped {
+    _heads: [AtomicU64; HEADS + 1],
+}
+static STOPPED: Stopped = Stopped { _heads: [const { AtomicU64::new(0) }; HEADS + 1] };
 
 /// Slots made so far (by cid), the length of TABLE in use, and vfork's children at large.
 static MADE: AtomicU32 = AtomicU32::new(0);
@@ -371,7 +373,9 @@ pub fn choose_mode() {
 unsafe fn cpu_id(offset: usize) -> i32 {
     let id: i32;
     // SAFETY: the caller's word.
-    unsafe { core::arch::asm!("mov {0:e}, fs:[{1} + 4]", out(reg) id, in(reg) offset, options(nostack, pure, readonly)) };
+    unsafe {
+        core::arch::asm!("mov {0:e}, fs:[{1} + 4]", out(reg) id, in(reg) offset, options(nostack, pure, readonly))
+    };
     id
 }
 
@@ -420,9 +424,10 @@ fn make(cid: usize) -> bool {
         return false;
     }
     let gate = estate::Gate::enter();
-    for c in CIDS.load(Relaxed) as usize..=cid {
-        TABLE[c].store(stopped(), Release);
-        CIDS.store(c as u32 + 1, Release);
+    let named = CIDS.load(Relaxed) as usize;
+    if named <= cid {
+        TABLE[named..=cid].iter().for_each(|t| t.store(stopped(), Release));
+        CIDS.store(cid as u32 + 1, Release);
     }
     if VFORKED.load(Relaxed) == 0 && by_rseq() {
         HOT.cids.store(CIDS.load(Relaxed), Release);

@@ -44,13 +44,11 @@ pub fn poke(caller: usize) {
 #[inline(never)]
 fn stir(caller: usize) {
     let state = &wiped().upkeep;
+    let change = |from, to| state.compare_exchange(from, to, AcqRel, Relaxed).is_ok();
+    let wanted = || options::UPKEEP.get() != 0 && estate::mapped() > estate::FIRST && from_program(caller);
     match state.load(Relaxed) {
-        ASLEEP if state.compare_exchange(ASLEEP, AWAKE, AcqRel, Relaxed).is_ok() => os::futex_wake(state),
-        NONE if options::UPKEEP.get() != 0 && estate::mapped() > estate::FIRST && from_program(caller) => {
-            if state.compare_exchange(NONE, STARTING, AcqRel, Relaxed).is_ok() {
-                state.store(if start() { AWAKE } else { REFUSED }, Release);
-            }
-        }
+        ASLEEP if change(ASLEEP, AWAKE) => os::futex_wake(state),
+        NONE if wanted() && change(NONE, STARTING) => state.store(if start() { AWAKE } else { REFUSED }, Release),
         REFUSED => piggyback(),
         _ => {}
     }
@@ -86,7 +84,12 @@ macro_rules! weak {
     }};
 }
 
-type Create = extern "C" fn(*mut libc::pthread_t, *const libc::pthread_attr_t, extern "C" fn(*mut c_void) -> *mut c_void, *mut c_void) -> i32;
+type Create = extern "C" fn(
+    *mut libc::pthread_t,
+    *const libc::pthread_attr_t,
+    extern "C" fn(*mut c_void) -> *mut c_void,
+    *mut c_void,
+) -> i32;
 type Attribute<T> = extern "C" fn(*mut libc::pthread_attr_t, T) -> i32;
 
 fn start() -> bool {
@@ -243,7 +246,7 @@ fn tick_once() -> bool {
     }
     busy |= span::trim(false);
     busy |= pages::purge(false);
-    if options::HUGE.get() != 0 && stats::tick() % (4 * DECAY_TICKS) == 0 {
+    if options::HUGE.get() != 0 && stats::tick().is_multiple_of(4 * DECAY_TICKS) {
         pages::allow_huge();
     }
     busy
