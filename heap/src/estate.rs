@@ -227,6 +227,10 @@ fn lay_out(base: usize, shift: u32) {
     }
 }
 
+/// Bytes of a span's descriptor. There is room for one to each unit, so that a limit that stops the
+/// heap from growing does not stop it from using what it has.
+pub const SPAN: usize = 384;
+
 /// The first mapping.
 pub const FIRST: usize = 2 * CHUNK;
 
@@ -277,7 +281,10 @@ fn extend(_gate: &Gate, chunks: usize, align: usize) -> bool {
     let mut step = chunks.max((old / 8).clamp(FIRST / CHUNK, 128));
     for _ in 0..64 {
         let end = first + step;
-        let tables = end <= room && CHUNKS.grow_to(end * size_of::<Chunk>()) && KINDS.grow_to(end * CHUNK_UNITS * 4);
+        let tables = end <= room
+            && CHUNKS.grow_to(end * size_of::<Chunk>())
+            && KINDS.grow_to(end * CHUNK_UNITS * 4)
+            && SPANS.grow_to((end * CHUNK_UNITS + 1) * SPAN);
         if !tables {
             if step == chunks {
                 return false;

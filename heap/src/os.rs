@@ -119,27 +119,6 @@ pub fn futex_wait(word: &core::sync::atomic::AtomicU32, seen: u32, ms: u64) {
     };
 }
 
-pub fn futex_wake(word: &core::sync::atomic::AtomicU32) {
-    let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: a wake reads nothing but the address.
-    let _ = unsafe { syscall(libc::SYS_futex, [word.as_ptr() as usize, op as usize, 1, 0, 0, 0], &CALLS.futex) };
-}
-
-/// Milliseconds of the monotonic clock (the coarse one: a few nanoseconds where a vDSO serves it,
-/// here always a call, since only slow paths ask).
-pub fn now_ms() -> u64 {
-    let mut t = [0u64; 2];
-    // SAFETY: t is two words, as timespec is.
-    let _ = unsafe {
-        syscall(
-            libc::SYS_clock_gettime,
-            [libc::CLOCK_MONOTONIC_COARSE as usize, t.as_mut_ptr() as usize, 0, 0, 0, 0],
-            &CALLS.other,
-        )
-    };
-    t[0] * 1000 + t[1] / 1_000_000
-}
-
 pub fn write(fd: i32, text: &[u8]) {
     // SAFETY: text is readable for its length.
     let _ =
@@ -175,6 +154,25 @@ pub fn name_thread(name: &[u8]) {
     let a = [libc::PR_SET_NAME as usize, name.as_ptr() as usize, 0, 0, 0, 0];
     // SAFETY: the kernel reads at most 16 bytes of a terminated name.
     let _ = unsafe { syscall(libc::SYS_prctl, a, &CALLS.other) };
+}
+
+/// Whether every other thread of this process has ended, the first one (which stays as a zombie) among
+/// them.
+pub fn only_thread() -> bool {
+    let mut text = [0u8; 512];
+    // SAFETY: the path is terminated, the buffer is as long as said, and the descriptor is our own.
+    let n = unsafe {
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+        let path = c"/proc/self/stat".as_ptr() as usize;
+        let Ok(fd) = syscall(libc::SYS_open, [path, flags as usize, 0, 0, 0, 0], &CALLS.other) else { return false };
+        let n = syscall(libc::SYS_read, [fd, text.as_mut_ptr() as usize, text.len(), 0, 0, 0], &CALLS.other);
+        let _ = syscall(libc::SYS_close, [fd, 0, 0, 0, 0, 0], &CALLS.other);
+        n.unwrap_or(0)
+    };
+    // pid (name) state ppid ... : the number of threads is the 18th field after the name.
+    let Some(name_end) = text[..n].iter().rposition(|&c| c == b')') else { return false };
+    let mut fields = text[name_end + 1..n].split(|&c| c == b' ').skip(1);
+    fields.next() == Some(b"Z") && fields.nth(16) == Some(b"2")
 }
 
 /// How many CPUs this process may use.

@@ -47,6 +47,8 @@ pub struct Span {
 #[repr(align(64))]
 struct List(Stack);
 
+const _: () = assert!(size_of::<Span>() == estate::SPAN);
+
 /// Spans with free blocks, by bucket.
 static LISTS: [List; BUCKETS.len()] = [const { List(Stack::new()) }; BUCKETS.len()];
 /// Descriptors without a span, and how many there have ever been.
@@ -82,13 +84,40 @@ fn descriptor() -> Option<u32> {
     if let Some(index) = UNUSED.pop(link) {
         return Some(index);
     }
-    let index = MADE.fetch_add(1, Relaxed) + 1;
-    let bytes = (index as usize + 1) * size_of::<Span>();
-    if bytes > SPANS.mapped() && !estate::Gate::enter().grow(&SPANS, bytes) {
-        // The index is lost, its place in the table is not: the next one to come asks for more.
-        return None;
+    let mut made = MADE.load(Relaxed);
+    loop {
+        let bytes = (made as usize + 2) * size_of::<Span>();
+        if bytes > SPANS.mapped() {
+            // Retired spans lie in the lists until somebody pops them.
+            sweep();
+            if let Some(index) = UNUSED.pop(link) {
+                return Some(index);
+            }
+            if !estate::Gate::enter().grow(&SPANS, bytes) {
+                return None;
+            }
+        }
+        match MADE.compare_exchange_weak(made, made + 1, AcqRel, Relaxed) {
+            Ok(_) => return Some(made + 1),
+            Err(now) => made = now,
+        }
     }
-    Some(index)
+}
+
+/// Recycles the descriptors of retired spans in every list.
+fn sweep() {
+    for list in &LISTS {
+        let mut index = list.0.pop_all();
+        while index != 0 {
+            let next = link(index).load(Relaxed);
+            if get(index).map.retired() {
+                UNUSED.push(index, link)
+            } else {
+                list.0.push(index, link)
+            }
+            index = next;
+        }
+    }
 }
 
 /// A descriptor for a run that the caller owns.
@@ -323,9 +352,10 @@ fn came_back(index: u32, span: &'static Span, n: u32, age: u32) {
         list(span).push(index, link);
     }
     if free >= bucket.blocks {
-        let top = LISTS[bucket_index].0.top();
         // The last span with room stays: a bucket in use would ask for it again at once.
-        if (age > 0 || (top != 0 && top != index)) && retire(index, age) {
+        let top = LISTS[bucket_index].0.top();
+        let others = if top == index { link(index).load(Relaxed) } else { top };
+        if (age > 0 || others != 0) && retire(index, age) {
             return;
         }
     }

@@ -1,4 +1,4 @@
-//! Counters of the slow paths, and the clock of the upkeep. A leaf; `inspect` adds up the rest.
+//! Counters of the slow paths, and the clock of upkeep. A leaf; `inspect` adds up the rest.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 

@@ -2,11 +2,11 @@
 //!
 //! Four times per decay time a pass empties slots and shelves of the depot that have rested for the
 //! decay time, retires empty spans, gives pages back, and now and then allows huge pages where the heap
-//! is dense. The passes run on a thread of their own
-//! that sleeps for good while there is nothing to do. It is created by the first slow path that finds
-//! more than the first mapping in use and that was called by the program itself: inside libc or the
-//! loader (which allocate while they create threads) it would be a thread creation within a thread
-//! creation. Where no thread can be had, slow paths make the passes.
+//! is dense. The passes run on a thread of their own. It is created by a slow path that finds more than
+//! the first mapping in use and that was called by the program itself: inside libc or the loader (which
+//! allocate while they create threads) it would be a thread creation within a thread creation. It ends
+//! when there is nothing left to do, and when it is the last thread: so an idle process has none of it,
+//! and a process whose threads have all ended ends. Where no thread can be had, slow paths make the passes.
 //!
 //! The state lies in the page that fork wipes: a child begins with no thread and makes its own.
 
@@ -28,14 +28,13 @@ use core::sync::atomic::{
 
 const NONE: u32 = 0;
 const STARTING: u32 = 1;
-const AWAKE: u32 = 2;
-const ASLEEP: u32 = 3;
-const REFUSED: u32 = 4;
+const RUNNING: u32 = 2;
+const REFUSED: u32 = 3;
 
 /// Called by every slow path, with the address that malloc or free was called from.
 #[inline]
 pub fn poke(caller: usize) {
-    if wiped().upkeep.load(Relaxed) != AWAKE {
+    if wiped().upkeep.load(Relaxed) != RUNNING {
         stir(caller);
     }
 }
@@ -47,8 +46,7 @@ fn stir(caller: usize) {
     let change = |from, to| state.compare_exchange(from, to, AcqRel, Relaxed).is_ok();
     let wanted = || options::UPKEEP.get() != 0 && estate::mapped() > estate::FIRST && from_program(caller);
     match state.load(Relaxed) {
-        ASLEEP if change(ASLEEP, AWAKE) => os::futex_wake(state),
-        NONE if wanted() && change(NONE, STARTING) => state.store(if start() { AWAKE } else { REFUSED }, Release),
+        NONE if wanted() && change(NONE, STARTING) => state.store(if start() { RUNNING } else { REFUSED }, Release),
         REFUSED => piggyback(),
         _ => {}
     }
@@ -56,10 +54,9 @@ fn stir(caller: usize) {
 
 pub fn state() -> &'static str {
     match wiped().upkeep.load(Relaxed) {
-        AWAKE => "awake",
-        ASLEEP => "asleep",
+        RUNNING => "running",
         REFUSED => "without a thread",
-        _ => "not started",
+        _ => "at rest",
     }
 }
 
@@ -124,18 +121,17 @@ fn start() -> bool {
 extern "C" fn run(_: *mut c_void) -> *mut c_void {
     let state = &wiped().upkeep;
     os::name_thread(b"evenkeel\0");
-    let mut idle = 0;
-    loop {
-        let tick = (options::DECAY_MS.get() as u64 / u64::from(DECAY_TICKS)).max(5);
-        os::futex_wait(state, AWAKE, tick);
-        idle = if tick_once() { 0 } else { idle + 1 };
-        if idle > DECAY_TICKS && state.compare_exchange(AWAKE, ASLEEP, AcqRel, Relaxed).is_ok() {
-            while state.load(Acquire) == ASLEEP {
-                os::futex_wait(state, ASLEEP, 0);
-            }
-            idle = 0;
-        }
+    while state.load(Acquire) == STARTING {
+        os::yield_cpu();
     }
+    let mut idle = 0;
+    while idle <= DECAY_TICKS && !os::only_thread() {
+        let tick = (options::DECAY_MS.get() as u64 / u64::from(DECAY_TICKS)).max(5);
+        os::futex_wait(state, RUNNING, tick);
+        idle = if tick_once() { 0 } else { idle + 1 };
+    }
+    state.store(NONE, Release);
+    core::ptr::null_mut()
 }
 
 /// For slow paths, where no thread could be had: a pass when a tick's time is over.

@@ -59,10 +59,8 @@ pub extern "C" fn mallinfo() -> MallInfo<c_int> {
 #[unsafe(no_mangle)]
 pub extern "C" fn mallopt(param: c_int, value: c_int) -> c_int {
     const MXFAST: c_int = 1;
-    const MMAP_THRESHOLD: c_int = -3;
     let allowed = match param {
         MXFAST => (0..=160).contains(&value),
-        MMAP_THRESHOLD => (0..=32 << 20).contains(&value),
         _ => true,
     };
     c_int::from(allowed)

@@ -124,7 +124,7 @@ fn aligned(align: usize, size: usize) -> Ptr {
 /// `out` is writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, align: usize, size: usize) -> c_int {
-    if !align.is_power_of_two() || align % size_of::<*mut c_void>() != 0 {
+    if !align.is_power_of_two() || !align.is_multiple_of(size_of::<*mut c_void>()) {
         return libc::EINVAL;
     }
     // SAFETY: errno is the thread's own, and this call leaves it as it was; `out` is the caller's.

@@ -1,0 +1,45 @@
+//! What the tests of the whole heap share. A process has one heap, so each test has a process to itself.
+
+#![allow(dead_code)]
+
+pub mod face;
+pub mod shadow;
+
+use std::process::Command;
+
+/// Makes of a function two tests: slots changed by rseq, and by compare-and-swap.
+macro_rules! in_both_modes {
+    ($($test:ident)*) => { $(
+        mod $test {
+            #[test]
+            fn rseq() {
+                crate::common::alone(concat!(stringify!($test), "::rseq"), "1", super::$test);
+            }
+            #[test]
+            fn cas() {
+                crate::common::alone(concat!(stringify!($test), "::cas"), "0", super::$test);
+            }
+        }
+    )* };
+}
+pub(crate) use in_both_modes;
+
+/// Runs a test in a process of its own, which reads its options from the environment.
+pub fn alone(name: &str, rseq: &str, test: fn()) {
+    if std::env::var_os("HEAP_TEST").is_some() {
+        face::free(face::malloc(1));
+        match (rseq, heap::inspect::mode()) {
+            ("1", "cas") => println!("no rseq on this machine: ran without it"),
+            (_, mode) => assert_eq!(mode, if rseq == "1" { "rseq" } else { "cas" }),
+        }
+        return test();
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap());
+    child.args([name, "--exact", "--nocapture"]).envs([("HEAP_TEST", "1"), ("EVENKEEL_RSEQ", rseq)]);
+    // Blocks that the upkeep has in its hands would count as live; a test that wants it asks for it.
+    child.env("EVENKEEL_UPKEEP", if name.contains("upkeep") { "1" } else { "0" });
+    let out = child.output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    print!("{}", text(&out.stdout));
+    assert!(out.status.success(), "{}: {}", out.status, text(&out.stderr));
+}
