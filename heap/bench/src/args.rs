@@ -102,8 +102,7 @@ impl Options {
 }
 
 fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, String> {
-    text.parse()
-        .map_err(|_| format!("{name} wants a number, not '{text}'"))
+    text.parse().map_err(|_| format!("{name} wants a number, not '{text}'"))
 }
 
 fn list(text: &str) -> impl Iterator<Item = String> {
@@ -113,20 +112,13 @@ fn list(text: &str) -> impl Iterator<Item = String> {
 fn library(text: &str) -> Result<Library, String> {
     let wrong = || format!("--lib wants NAME=PATH[,VAR=VALUE..], not '{text}'");
     let mut parts = text.split(',');
-    let (name, path) = parts
-        .next()
-        .and_then(|p| p.split_once('='))
-        .ok_or_else(wrong)?;
+    let (name, path) = parts.next().and_then(|p| p.split_once('=')).ok_or_else(wrong)?;
     let mut env = vec![];
     for part in parts {
         let (var, value) = part.split_once('=').ok_or_else(wrong)?;
         env.push((var.to_string(), value.to_string()));
     }
-    Ok(Library {
-        name: name.into(),
-        path: path.into(),
-        env,
-    })
+    Ok(Library { name: name.into(), path: path.into(), env })
 }
 
 #[cfg(test)]

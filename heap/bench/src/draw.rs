@@ -35,26 +35,15 @@ pub fn cliff(results: &Results, subject: &str) -> Result<(), String> {
 }
 
 fn curves(results: &Results, subject: &str) -> Vec<Curve> {
-    let mut counts: Vec<u32> = results
-        .records
-        .iter()
-        .filter_map(|r| r.work.strip_prefix("cliff-")?.parse().ok())
-        .collect();
+    let mut counts: Vec<u32> =
+        results.records.iter().filter_map(|r| r.work.strip_prefix("cliff-")?.parse().ok()).collect();
     counts.sort();
     counts.dedup();
     let curve = |heap: &str| {
-        let mut curve = Curve {
-            heap: heap.into(),
-            points: vec![],
-            lost: None,
-        };
+        let mut curve = Curve { heap: heap.into(), points: vec![], lost: None };
         for n in &counts {
             let work = format!("cliff-{n}");
-            let trials: Vec<&Record> = results
-                .records
-                .iter()
-                .filter(|r| r.work == work && r.heap == heap)
-                .collect();
+            let trials: Vec<&Record> = results.records.iter().filter(|r| r.work == work && r.heap == heap).collect();
             let values = table::typical(results, &trials, |r| r.figure("cpu_ns_per_op"));
             match (stats::median(&values), trials.first()) {
                 (Some(ns), _) if curve.lost.is_none() => curve.points.push((f64::from(*n), ns)),
@@ -71,11 +60,7 @@ fn curves(results: &Results, subject: &str) -> Vec<Curve> {
         }
         curve
     };
-    table::heaps_in(results, subject)
-        .into_iter()
-        .map(curve)
-        .filter(|c| !c.points.is_empty())
-        .collect()
+    table::heaps_in(results, subject).into_iter().map(curve).filter(|c| !c.points.is_empty()).collect()
 }
 
 /// Where values of a range that is cut in equal ratios come to lie.
@@ -171,19 +156,9 @@ fn svg(results: &Results, subject: &str) -> Option<String> {
         xs
     };
     let (least, most) = (*xs.first()?, *xs.last()?);
-    let x = Scale {
-        low: least,
-        high: most.max(least * 2.0),
-        from: LEFT + 16.0,
-        to: RIGHT - 16.0,
-    };
+    let x = Scale { low: least, high: most.max(least * 2.0), from: LEFT + 16.0, to: RIGHT - 16.0 };
     // Room above for the lines that leave the picture.
-    let y = Scale {
-        low: low / 1.25,
-        high: high * 1.6,
-        from: BOTTOM,
-        to: TOP,
-    };
+    let y = Scale { low: low / 1.25, high: high * 1.6, from: BOTTOM, to: TOP };
     let round_ns = |ns: f64| match ns {
         ns if ns < 10.0 => format!("{ns:.1}"),
         _ => grouped(ns.round() as u64),
@@ -202,25 +177,14 @@ fn svg(results: &Results, subject: &str) -> Option<String> {
     let spoken: Vec<String> = curves
         .iter()
         .map(|c| {
-            let points: Vec<String> = c
-                .points
-                .iter()
-                .map(|(n, ns)| format!("{} ns at {n}", round_ns(*ns)))
-                .collect();
+            let points: Vec<String> = c.points.iter().map(|(n, ns)| format!("{} ns at {n}", round_ns(*ns))).collect();
             format!("{}: {}", c.heap, points.join(", "))
         })
         .collect();
-    put(format!(
-        "<desc id=\"d\">{}</desc>",
-        escaped(&spoken.join("; "))
-    ));
+    put(format!("<desc id=\"d\">{}</desc>", escaped(&spoken.join("; "))));
     put(format!("<style>{STYLE}</style>"));
-    put(format!(
-        "<rect class=\"paper\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>"
-    ));
-    put(format!(
-        "<text class=\"ink title\" x=\"16\" y=\"28\">{title}</text>"
-    ));
+    put(format!("<rect class=\"paper\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>"));
+    put(format!("<text class=\"ink title\" x=\"16\" y=\"28\">{title}</text>"));
     let rounds = results.fact("rounds");
     let under = [
         "Each thread keeps 64 blocks and replaces random ones; one block in eight is freed by another thread.".into(),
@@ -236,21 +200,12 @@ fn svg(results: &Results, subject: &str) -> Option<String> {
         ),
     ];
     for (line, text) in under.iter().enumerate() {
-        put(format!(
-            "<text class=\"faint small\" x=\"16\" y=\"{}\">{}</text>",
-            48 + 17 * line,
-            escaped(text)
-        ));
+        put(format!("<text class=\"faint small\" x=\"16\" y=\"{}\">{}</text>", 48 + 17 * line, escaped(text)));
     }
-    put(format!(
-        "<text class=\"faint small\" x=\"16\" y=\"{}\">ns</text>",
-        TOP - 8.0
-    ));
+    put(format!("<text class=\"faint small\" x=\"16\" y=\"{}\">ns</text>", TOP - 8.0));
     for tick in ticks(y.low, y.high) {
         let at = y.at(tick);
-        put(format!(
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>"
-        ));
+        put(format!("<line class=\"grid\" x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>"));
         put(format!(
             "<text class=\"faint small\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
             LEFT - 8.0,
@@ -260,9 +215,7 @@ fn svg(results: &Results, subject: &str) -> Option<String> {
     }
     for n in &xs {
         let at = x.at(*n);
-        put(format!(
-            "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{BOTTOM}\"/>"
-        ));
+        put(format!("<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{BOTTOM}\"/>"));
         put(format!(
             "<text class=\"faint small\" x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
             BOTTOM + 18.0,
@@ -277,27 +230,16 @@ fn svg(results: &Results, subject: &str) -> Option<String> {
 
     // Ours is drawn last, above the others. Lines that leave the picture are named where they leave it.
     let class = |n: usize| {
-        let ours = if curves[n].heap == subject {
-            " ours"
-        } else {
-            ""
-        };
+        let ours = if curves[n].heap == subject { " ours" } else { "" };
         format!("c{}{ours}", n % 9)
     };
     let mut ends = vec![];
     let mut gone = vec![];
     for n in (0..curves.len()).rev() {
         let curve = &curves[n];
-        let points: Vec<String> = curve
-            .points
-            .iter()
-            .map(|(a, b)| format!("{:.1},{:.1}", x.at(*a), y.at(*b)))
-            .collect();
-        put(format!(
-            "<polyline class=\"line {}\" points=\"{}\"/>",
-            class(n),
-            points.join(" ")
-        ));
+        let points: Vec<String> =
+            curve.points.iter().map(|(a, b)| format!("{:.1},{:.1}", x.at(*a), y.at(*b))).collect();
+        put(format!("<polyline class=\"line {}\" points=\"{}\"/>", class(n), points.join(" ")));
         for (a, b) in &curve.points {
             put(format!(
                 "<circle class=\"{}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{}\" style=\"stroke:none\"/>",
@@ -319,11 +261,7 @@ fn svg(results: &Results, subject: &str) -> Option<String> {
                 ));
                 gone.push((n, *lost, why.clone()));
             }
-            None => ends.push((
-                n,
-                (x.at(last_n), y.at(last)),
-                format!("{} {}", curve.heap, round_ns(last)),
-            )),
+            None => ends.push((n, (x.at(last_n), y.at(last)), format!("{} {}", curve.heap, round_ns(last)))),
         }
     }
     // One line of text above the picture for each number of threads at which lines leave it.
@@ -334,11 +272,7 @@ fn svg(results: &Results, subject: &str) -> Option<String> {
             .filter(|g| g.1 == *count)
             .map(|(n, _, why)| {
                 let name = escaped(&curves[*n].heap);
-                format!(
-                    "<tspan class=\"name {}\">{name}</tspan> {}",
-                    class(*n),
-                    escaped(why)
-                )
+                format!("<tspan class=\"name {}\">{name}</tspan> {}", class(*n), escaped(why))
             })
             .collect();
         put(format!(
@@ -384,9 +318,7 @@ fn grouped(n: u64) -> String {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -25,11 +25,7 @@ pub struct Candidate {
 /// What a distribution brings: our name for it, its package, its file.
 const PACKAGED: [(&str, &str, &str); 3] = [
     ("jemalloc-deb", "libjemalloc2", "libjemalloc.so.2"),
-    (
-        "gperftools",
-        "libtcmalloc-minimal4",
-        "libtcmalloc_minimal.so.4",
-    ),
+    ("gperftools", "libtcmalloc-minimal4", "libtcmalloc_minimal.so.4"),
     ("mimalloc2", "libmimalloc2.0", "libmimalloc.so.2"),
 ];
 
@@ -48,12 +44,7 @@ pub fn is_peer(name: &str) -> bool {
 
 /// The heap that is there when none is preloaded.
 pub fn plain() -> Heap {
-    Heap {
-        name: "glibc".into(),
-        lib: None,
-        env: vec![],
-        version: String::new(),
-    }
+    Heap { name: "glibc".into(), lib: None, env: vec![], version: String::new() }
 }
 
 /// All peers, proven or absent, in the order of the table.
@@ -65,10 +56,7 @@ pub fn peers() -> Vec<Candidate> {
         ..plain()
     })];
     for (name, package, file) in PACKAGED {
-        let path = LIBRARY_DIRS
-            .iter()
-            .map(|dir| Path::new(dir).join(file))
-            .find(|p| p.exists());
+        let path = LIBRARY_DIRS.iter().map(|dir| Path::new(dir).join(file)).find(|p| p.exists());
         found.push(match path {
             Some(path) => proven(Heap {
                 name: name.into(),
@@ -83,17 +71,9 @@ pub fn peers() -> Vec<Candidate> {
     for name in VENDORED {
         let path = crate::peers::library(name);
         found.push(if path.exists() {
-            proven(Heap {
-                name: name.into(),
-                lib: Some(path),
-                env: vec![],
-                version: crate::peers::version(name),
-            })
+            proven(Heap { name: name.into(), lib: Some(path), env: vec![], version: crate::peers::version(name) })
         } else {
-            absent(
-                name,
-                "not built; try: cargo run -p bench --release -- peers".into(),
-            )
+            absent(name, "not built; try: cargo run -p bench --release -- peers".into())
         });
     }
     found
@@ -130,10 +110,7 @@ pub fn subjects(options: &Options) -> Vec<Candidate> {
 }
 
 fn absent(name: &str, why: String) -> Candidate {
-    Candidate {
-        name: name.into(),
-        heap: Err(why),
-    }
+    Candidate { name: name.into(), heap: Err(why) }
 }
 
 /// Starts a process under the heap and believes what that process says.
@@ -147,27 +124,14 @@ fn proven(heap: Heap) -> Candidate {
 }
 
 fn probe(heap: &Heap) -> Result<(), String> {
-    let outcome = trial::execute(
-        &crate::work::program("probe"),
-        &[],
-        heap,
-        true,
-        Duration::from_secs(10),
-    );
+    let outcome = trial::execute(&crate::work::program("probe"), &[], heap, true, Duration::from_secs(10));
     if outcome.status != "ok" {
-        return Err(format!(
-            "the probe under it ended with '{}' {}",
-            outcome.status, outcome.complaint
-        ));
+        return Err(format!("the probe under it ended with '{}' {}", outcome.status, outcome.complaint));
     }
     let Some(lib) = &heap.lib else { return Ok(()) };
     let wanted = lib.canonicalize().unwrap_or(lib.clone());
     for function in ["malloc", "free", "calloc", "realloc"] {
-        let from = outcome
-            .output
-            .lines()
-            .find_map(|l| l.strip_prefix(function)?.strip_prefix(' '))
-            .unwrap_or("?");
+        let from = outcome.output.lines().find_map(|l| l.strip_prefix(function)?.strip_prefix(' ')).unwrap_or("?");
         if Path::new(from).canonicalize().ok().as_ref() != Some(&wanted) {
             return Err(format!("preloaded, but {function} comes from {from}"));
         }

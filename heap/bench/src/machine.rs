@@ -25,10 +25,7 @@ pub fn target() -> PathBuf {
 
 /// A path as a reader of the output wants it: from the repository's root.
 pub fn shown(path: &Path) -> String {
-    path.strip_prefix(root())
-        .unwrap_or(path)
-        .display()
-        .to_string()
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
 pub fn cpus() -> usize {
@@ -38,9 +35,7 @@ pub fn cpus() -> usize {
 /// Standard output of a command, trimmed; None when it cannot run or fails.
 pub fn output_of(program: &str, args: &[&str]) -> Option<String> {
     let out = Command::new(program).args(args).output().ok()?;
-    out.status
-        .success()
-        .then(|| String::from_utf8_lossy(&out.stdout).trim().to_string())
+    out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_string())
 }
 
 /// The first value of `key` in a file of "key: value" lines.
@@ -81,46 +76,25 @@ pub fn facts() -> Vec<(String, String)> {
     let commit = || {
         let dir = root();
         let dir = dir.to_str()?;
-        output_of(
-            "git",
-            &["-C", dir, "describe", "--always", "--dirty", "--abbrev=12"],
-        )
+        output_of("git", &["-C", dir, "describe", "--always", "--dirty", "--abbrev=12"])
     };
-    let first_line = |path| {
-        std::fs::read_to_string(path)
-            .ok()
-            .and_then(|t| t.lines().next().map(String::from))
-    };
+    let first_line = |path| std::fs::read_to_string(path).ok().and_then(|t| t.lines().next().map(String::from));
     let memory = proc_value("/proc/meminfo", "MemTotal").unwrap_or_else(unknown);
     let facts = [
         ("date", date(now())),
         ("machine", name()),
         ("memory", memory),
-        (
-            "kernel",
-            first_line("/proc/sys/kernel/osrelease").unwrap_or_else(unknown),
-        ),
-        (
-            "libc",
-            output_of("getconf", &["GNU_LIBC_VERSION"]).unwrap_or_else(unknown),
-        ),
-        (
-            "transparent huge pages",
-            first_line("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_else(unknown),
-        ),
+        ("kernel", first_line("/proc/sys/kernel/osrelease").unwrap_or_else(unknown)),
+        ("libc", output_of("getconf", &["GNU_LIBC_VERSION"]).unwrap_or_else(unknown)),
+        ("transparent huge pages", first_line("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_else(unknown)),
         ("commit", commit().unwrap_or_else(unknown)),
-        (
-            "load before the run",
-            first_line("/proc/loadavg").unwrap_or_else(unknown),
-        ),
+        ("load before the run", first_line("/proc/loadavg").unwrap_or_else(unknown)),
     ];
     facts.map(|(key, value)| (key.into(), value)).into()
 }
 
 fn now() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| d.as_secs())
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
 pub fn today() -> String {
@@ -137,11 +111,7 @@ fn date(seconds: u64) -> String {
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * of_year + 2) / 153;
     let day = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
     format!("{year:04}-{month:02}-{day:02}")
 }

@@ -36,9 +36,7 @@ const PEERS: [Peer; 4] = [
         build: build_mimalloc,
         vendored: |dir| {
             let header = fs::read_to_string(dir.join(MIMALLOC3).join("include/mimalloc.h")).ok()?;
-            let line = header
-                .lines()
-                .find_map(|l| l.strip_prefix("#define MI_MALLOC_VERSION"))?;
+            let line = header.lines().find_map(|l| l.strip_prefix("#define MI_MALLOC_VERSION"))?;
             let packed: u32 = line.split_whitespace().next()?.parse().ok()?;
             Some(unpacked(packed))
         },
@@ -53,21 +51,13 @@ const PEERS: [Peer; 4] = [
             Some(log.lines().next()?.trim().to_string())
         },
     },
-    Peer {
-        name: "snmalloc",
-        krate: "snmalloc-sys",
-        release: "0.7.6",
-        build: build_snmalloc,
-        vendored: |_| None,
-    },
+    Peer { name: "snmalloc", krate: "snmalloc-sys", release: "0.7.6", build: build_snmalloc, vendored: |_| None },
 ];
 
 /// The crate's version is 0.7.1+5.3.1-0-g<commit>.
 fn jemalloc_version(dir: &Path) -> Option<String> {
     let manifest = fs::read_to_string(dir.join("Cargo.toml")).ok()?;
-    let version = manifest
-        .lines()
-        .find_map(|l| l.strip_prefix("version = "))?;
+    let version = manifest.lines().find_map(|l| l.strip_prefix("version = "))?;
     let upstream = version.trim_matches('"').split_once('+')?.1;
     Some(upstream.split('-').next()?.to_string())
 }
@@ -78,12 +68,7 @@ const MIMALLOC3: &str = "c_src/mimalloc/v3";
 fn unpacked(packed: u32) -> String {
     match packed {
         0..1000 => format!("{}.{}.{}", packed / 100, packed / 10 % 10, packed % 10),
-        _ => format!(
-            "{}.{}.{}",
-            packed / 10_000,
-            packed / 100 % 100,
-            packed % 100
-        ),
+        _ => format!("{}.{}.{}", packed / 10_000, packed / 100 % 100, packed % 100),
     }
 }
 
@@ -97,8 +82,7 @@ pub fn library(name: &str) -> PathBuf {
 
 /// As it was noted when the library was built.
 pub fn version(name: &str) -> String {
-    fs::read_to_string(home().join(format!("{name}.version")))
-        .map_or("unknown".into(), |text| text.trim().to_string())
+    fs::read_to_string(home().join(format!("{name}.version"))).map_or("unknown".into(), |text| text.trim().to_string())
 }
 
 /// Builds what is missing, then shows every heap that could be measured. A peer that cannot be built is a line of
@@ -109,10 +93,7 @@ pub fn build_all(again: bool) -> Result<(), String> {
         if library(peer.name).exists() && !again {
             continue;
         }
-        eprintln!(
-            "building {} from {} {}",
-            peer.name, peer.krate, peer.release
-        );
+        eprintln!("building {} from {} {}", peer.name, peer.krate, peer.release);
         if let Err(why) = build(peer) {
             eprintln!("  {} is left out: {why}", peer.name);
         }
@@ -136,10 +117,7 @@ fn build(peer: &Peer) -> Result<(), String> {
     }
     copy_tree(&sources, &dir).map_err(io)?;
     let log = home().join("build").join(format!("{}.log", peer.name));
-    let shop = Shop {
-        dir: dir.clone(),
-        log,
-    };
+    let shop = Shop { dir: dir.clone(), log };
     File::create(&shop.log).map_err(|why| format!("{}: {why}", shop.log.display()))?;
     let built = (peer.build)(&shop)?;
     fs::copy(&built, library(peer.name)).map_err(|why| format!("{}: {why}", built.display()))?;
@@ -166,10 +144,7 @@ fn fetch(peer: &Peer) -> Result<PathBuf, String> {
         peer.krate, peer.release
     );
     fs::write(package.join("Cargo.toml"), manifest).map_err(io)?;
-    let shop = Shop {
-        dir: package.clone(),
-        log: package.join("fetch.log"),
-    };
+    let shop = Shop { dir: package.clone(), log: package.join("fetch.log") };
     File::create(&shop.log).map_err(io)?;
     shop.run("cargo", &["vendor", "--quiet", "vendor"])?;
     Ok(sources)
@@ -198,13 +173,7 @@ struct Shop {
 
 impl Shop {
     fn run(&self, program: &str, args: &[&str]) -> Result<(), String> {
-        let log = || {
-            File::options()
-                .append(true)
-                .open(&self.log)
-                .map(Stdio::from)
-                .unwrap_or(Stdio::null())
-        };
+        let log = || File::options().append(true).open(&self.log).map(Stdio::from).unwrap_or(Stdio::null());
         let status = Command::new(program)
             .args(args)
             .current_dir(&self.dir)
@@ -212,26 +181,15 @@ impl Shop {
             .stdout(log())
             .stderr(log())
             .status()
-            .map_err(|why| {
-                format!(
-                    "{program}: {why}; try: apt-get install {}",
-                    package(program)
-                )
-            })?;
+            .map_err(|why| format!("{program}: {why}; try: apt-get install {}", package(program)))?;
         match status.success() {
             true => Ok(()),
-            false => Err(format!(
-                "{program} failed; see {}",
-                machine::shown(&self.log)
-            )),
+            false => Err(format!("{program} failed; see {}", machine::shown(&self.log))),
         }
     }
 
     fn at(&self, path: &str) -> Shop {
-        Shop {
-            dir: self.dir.join(path),
-            log: self.log.clone(),
-        }
+        Shop { dir: self.dir.join(path), log: self.log.clone() }
     }
 }
 
@@ -248,8 +206,7 @@ fn package(program: &str) -> &str {
 fn build_jemalloc(shop: &Shop) -> Result<PathBuf, String> {
     let tree = shop.at("jemalloc");
     let generated = shop.dir.join("configure/configure");
-    fs::copy(&generated, tree.dir.join("configure"))
-        .map_err(|why| format!("{}: {why}", generated.display()))?;
+    fs::copy(&generated, tree.dir.join("configure")).map_err(|why| format!("{}: {why}", generated.display()))?;
     // Said here because configure would ask git.
     let version = jemalloc_version(&shop.dir).unwrap_or("0.0.0".into());
     let version = format!("--with-version={version}-0-g0");
@@ -328,15 +285,7 @@ fn build_rpmalloc(shop: &Shop) -> Result<PathBuf, String> {
 /// snmalloc's own way: its CMakeLists, the target that is made for preloading.
 fn build_snmalloc(shop: &Shop) -> Result<PathBuf, String> {
     let tree = shop.at("upstream");
-    tree.run(
-        "cmake",
-        &[
-            "-B",
-            "out",
-            "-DCMAKE_BUILD_TYPE=Release",
-            "-DSNMALLOC_BUILD_TESTING=OFF",
-        ],
-    )?;
+    tree.run("cmake", &["-B", "out", "-DCMAKE_BUILD_TYPE=Release", "-DSNMALLOC_BUILD_TESTING=OFF"])?;
     tree.run("cmake", &["--build", "out", "--target", "snmallocshim"])?;
     Ok(tree.dir.join("out/libsnmallocshim.so"))
 }

@@ -50,10 +50,7 @@ const HOP_AT_MOST: f64 = 2.5;
 
 /// The shortest round trip between two CPUs among these trials.
 pub fn nearest(records: &[Record]) -> Option<f64> {
-    records
-        .iter()
-        .filter_map(|r| r.figure("hop_ns"))
-        .min_by(f64::total_cmp)
+    records.iter().filter_map(|r| r.figure("hop_ns")).min_by(f64::total_cmp)
 }
 
 impl Record {
@@ -69,9 +66,7 @@ impl Record {
 
     /// Was the machine quiet, and were its CPUs as near to each other as they were at best?
     pub fn was_calm(&self, nearest: Option<f64>) -> bool {
-        let alone = self
-            .figure("others_pct")
-            .is_none_or(|o| o <= OTHERS_AT_MOST);
+        let alone = self.figure("others_pct").is_none_or(|o| o <= OTHERS_AT_MOST);
         let near = match (self.figure("hop_ns"), nearest) {
             (Some(hop), Some(nearest)) => hop <= HOP_AT_MOST * nearest,
             _ => true,
@@ -136,10 +131,7 @@ impl Writer {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(say)?;
         }
-        let mut writer = Writer {
-            file: File::create(path).map_err(say)?,
-            path: path.into(),
-        };
+        let mut writer = Writer { file: File::create(path).map_err(say)?, path: path.into() };
         for (key, value) in facts {
             writer.put(&format!("# {key}: {value}"))?;
         }
@@ -153,9 +145,7 @@ impl Writer {
 
     /// No buffer: a run that is broken off leaves all its trials behind.
     fn put(&mut self, line: &str) -> Result<(), String> {
-        self.file
-            .write_all(format!("{line}\n").as_bytes())
-            .map_err(|why| format!("{}: {why}", self.path.display()))
+        self.file.write_all(format!("{line}\n").as_bytes()).map_err(|why| format!("{}: {why}", self.path.display()))
     }
 }
 
@@ -166,10 +156,7 @@ pub struct Results {
 
 impl Results {
     pub fn fact(&self, name: &str) -> &str {
-        self.facts
-            .iter()
-            .find(|(key, _)| key == name)
-            .map_or("unknown", |(_, value)| value)
+        self.facts.iter().find(|(key, _)| key == name).map_or("unknown", |(_, value)| value)
     }
 }
 
@@ -203,32 +190,20 @@ pub fn parse(text: &str) -> Result<Results, String> {
             continue;
         };
         if cells.len() != names.len() {
-            return Err(wrong(&format!(
-                "{} cells under {} names",
-                cells.len(),
-                names.len()
-            )));
+            return Err(wrong(&format!("{} cells under {} names", cells.len(), names.len())));
         }
         let cell = |name: &str| {
             let at = names.iter().position(|n| *n == name)?;
             Some(cells[at].trim()).filter(|c| !c.is_empty())
         };
         let text = |name: &str| cell(name).unwrap_or("").to_string();
-        let count = |name: &str| {
-            cell(name)
-                .unwrap_or("0")
-                .parse::<u32>()
-                .map_err(|_| wrong(&format!("{name} is no number")))
-        };
+        let count =
+            |name: &str| cell(name).unwrap_or("0").parse::<u32>().map_err(|_| wrong(&format!("{name} is no number")));
         let mut figures = vec![];
         for name in FIGURES {
             figures.push(match cell(name) {
                 None => None,
-                Some(value) => Some(
-                    value
-                        .parse::<f64>()
-                        .map_err(|_| wrong(&format!("{name} is no number")))?,
-                ),
+                Some(value) => Some(value.parse::<f64>().map_err(|_| wrong(&format!("{name} is no number")))?),
             });
         }
         records.push(Record {

@@ -97,13 +97,7 @@ impl Session<'_> {
             return self.keep(record);
         }
         for attempt in 0.. {
-            measure(
-                &mut record,
-                work,
-                heap,
-                self.options.timeout,
-                &self.progress,
-            );
+            measure(&mut record, work, heap, self.options.timeout, &self.progress);
             self.keep(record.clone())?;
             let calm = record.was_calm(record::nearest(&self.records));
             let over = calm || !record.was_measured() || work.part == Part::Forks;
@@ -122,23 +116,17 @@ impl Session<'_> {
     }
 
     fn trials(&self, work: &Work, heap: &Heap) -> impl Iterator<Item = &Record> {
-        self.records
-            .iter()
-            .filter(move |r| r.work == work.row && r.heap == heap.name)
+        self.records.iter().filter(move |r| r.work == work.row && r.heap == heap.name)
     }
 
     /// What did not end once costs its whole time limit each time: once is enough to know.
     fn is_hopeless(&self, work: &Work, heap: &Heap) -> bool {
-        self.trials(work, heap)
-            .any(|r| r.status == "timeout" || r.status.starts_with("over "))
+        self.trials(work, heap).any(|r| r.status == "timeout" || r.status.starts_with("over "))
     }
 
     fn wants_more(&self, work: &Work, heap: &Heap) -> bool {
         let nearest = record::nearest(&self.records);
-        let calm = self
-            .trials(work, heap)
-            .filter(|r| r.was_calm(nearest))
-            .count();
+        let calm = self.trials(work, heap).filter(|r| r.was_calm(nearest)).count();
         let failed = self.trials(work, heap).any(|r| !r.was_measured());
         work.part != Part::Forks && !failed && calm <= self.options.rounds as usize / 2
     }
@@ -167,11 +155,7 @@ fn measure(record: &mut Record, work: &Work, heap: &Heap, limit: Duration, progr
             heap.name,
             record.status,
             outcome.lasted.as_secs_f64(),
-            if outcome.complaint.is_empty() {
-                ""
-            } else {
-                ": "
-            },
+            if outcome.complaint.is_empty() { "" } else { ": " },
             outcome.complaint
         ));
     }
@@ -183,12 +167,7 @@ fn hop() -> Option<f64> {
     let limit = Duration::from_secs(2);
     let outcome = trial::execute(&work::program("hop"), &[], &glibc, false, limit);
     let words = trial::words(&outcome.output);
-    words
-        .iter()
-        .find(|(key, _)| *key == "hop_ns")?
-        .1
-        .parse()
-        .ok()
+    words.iter().find(|(key, _)| *key == "hop_ns")?.1.parse().ok()
 }
 
 /// CPU time used since the machine started: by all, and by this process with its children. Counted in ticks of
@@ -221,10 +200,7 @@ impl Busy {
 /// All but idle and waiting; time taken by other machines on the same host is among it.
 fn all_ticks(stat: &str) -> Option<f64> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
-    let ticks: Vec<f64> = line
-        .split_whitespace()
-        .filter_map(|t| t.parse().ok())
-        .collect();
+    let ticks: Vec<f64> = line.split_whitespace().filter_map(|t| t.parse().ok()).collect();
     let [user, nice, system, _idle, _wait, irq, softirq, steal, ..] = ticks[..] else {
         return None;
     };
@@ -235,27 +211,16 @@ fn own_ticks(stat: &str) -> Option<f64> {
     // The second field, the name in brackets, may hold spaces.
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
-    fields
-        .get(11..15)?
-        .iter()
-        .map(|t| t.parse::<f64>().ok())
-        .sum()
+    fields.get(11..15)?.iter().map(|t| t.parse::<f64>().ok()).sum()
 }
 
 fn chosen_works(options: &Options) -> Result<Vec<&'static Work>, String> {
     for name in &options.only {
         if work::named(name).next().is_none() {
-            return Err(format!(
-                "no workload is called '{name}'; 'bench list' shows them"
-            ));
+            return Err(format!("no workload is called '{name}'; 'bench list' shows them"));
         }
     }
-    let asked = |w: &Work| {
-        options
-            .only
-            .iter()
-            .any(|name| work::named(name).any(|n| n.row == w.row))
-    };
+    let asked = |w: &Work| options.only.iter().any(|name| work::named(name).any(|n| n.row == w.row));
     Ok(work::ALL
         .iter()
         .filter(|w| match options.only.is_empty() {
@@ -275,10 +240,7 @@ fn chosen_heaps(options: &Options) -> Result<Vec<Heap>, String> {
     for name in &options.heaps {
         if !candidates.iter().any(|c| c.name == *name) {
             let known: Vec<_> = candidates.iter().map(|c| c.name.as_str()).collect();
-            return Err(format!(
-                "no heap is called '{name}'; there are {}",
-                known.join(", ")
-            ));
+            return Err(format!("no heap is called '{name}'; there are {}", known.join(", ")));
         }
     }
     let mut heaps = vec![];
@@ -327,12 +289,7 @@ struct Progress {
 
 impl Progress {
     fn new(all: usize) -> Progress {
-        Progress {
-            terminal: std::io::stderr().is_terminal(),
-            began: Instant::now(),
-            done: 0,
-            all,
-        }
+        Progress { terminal: std::io::stderr().is_terminal(), began: Instant::now(), done: 0, all }
     }
 
     fn show(&self, round: u32, rounds: u32, work: &Work, heap: &Heap) {

@@ -64,12 +64,7 @@ impl Figure {
 }
 
 fn rows() -> Vec<Row> {
-    let row = |title: &str, work: &str, figure, bar| Row {
-        title: title.into(),
-        work: work.into(),
-        figure,
-        bar,
-    };
+    let row = |title: &str, work: &str, figure, bar| Row { title: title.into(), work: work.into(), figure, bar };
     let mut rows = vec![row("pair", "pair", Figure::CpuNs, Bar::OfBest(0.65))];
     for w in work::ALL.iter().filter(|w| w.in_mean()) {
         rows.push(row(w.row, w.row, Figure::CpuNs, Bar::OfBest(1.15)));
@@ -84,48 +79,18 @@ fn rows() -> Vec<Row> {
         rows.push(row(&name, &name, Figure::CpuNs, bar));
     }
     let last = "cliff-4096";
-    rows.push(row(
-        "cliff 4096 : 2",
-        last,
-        Figure::Growth,
-        Bar::AtMost(1.15),
-    ));
+    rows.push(row("cliff 4096 : 2", last, Figure::Growth, Bar::AtMost(1.15)));
     for n in counts {
         let title = format!("cliff-{n} RSS");
         let name = format!("cliff-{n}");
         rows.push(row(&title, &name, Figure::RssMib, Bar::OfBest(1.0)));
     }
     rows.push(row("tail p99.99", "tail", Figure::TailNs, Bar::OfBest(1.0)));
-    rows.push(row(
-        "fill, after 2 s",
-        "fill",
-        Figure::LateMib,
-        Bar::AtMost(40.0),
-    ));
-    rows.push(row(
-        "5 % survive",
-        "fill-survivors",
-        Figure::LateMib,
-        Bar::AtMost(150.0),
-    ));
-    rows.push(row(
-        "empty program RSS",
-        "hello",
-        Figure::RssMib,
-        Bar::AtMost(1.9),
-    ));
-    rows.push(row(
-        "start - glibc's",
-        "startup",
-        Figure::DeltaUs,
-        Bar::AtMost(300.0),
-    ));
-    rows.push(row(
-        "forks: hung, died",
-        "forks",
-        Figure::Failures,
-        Bar::AtMost(0.0),
-    ));
+    rows.push(row("fill, after 2 s", "fill", Figure::LateMib, Bar::AtMost(40.0)));
+    rows.push(row("5 % survive", "fill-survivors", Figure::LateMib, Bar::AtMost(150.0)));
+    rows.push(row("empty program RSS", "hello", Figure::RssMib, Bar::AtMost(1.9)));
+    rows.push(row("start - glibc's", "startup", Figure::DeltaUs, Bar::AtMost(300.0)));
+    rows.push(row("forks: hung, died", "forks", Figure::Failures, Bar::AtMost(0.0)));
     rows
 }
 
@@ -135,11 +100,7 @@ enum Cell {
     /// Not measured at all.
     Empty,
     /// The median; `marred` when not every trial gave a figure.
-    Value {
-        median: f64,
-        spread: f64,
-        marred: bool,
-    },
+    Value { median: f64, spread: f64, marred: bool },
     /// No trial gave a figure: the first one's status.
     Failed(String),
 }
@@ -176,31 +137,18 @@ fn figure(value: f64) -> String {
 fn cell(results: &Results, row: &Row, heap: &str) -> Cell {
     if row.figure == Figure::Growth {
         let part = |work: &str| {
-            let plain = Row {
-                title: String::new(),
-                work: work.into(),
-                figure: Figure::CpuNs,
-                bar: Bar::None,
-            };
+            let plain = Row { title: String::new(), work: work.into(), figure: Figure::CpuNs, bar: Bar::None };
             cell(results, &plain, heap)
         };
         let (least, most) = (part("cliff-2"), part(&row.work));
         return match (least.value(), most.value()) {
-            (Some(a), Some(b)) => Cell::Value {
-                median: b / a,
-                spread: 0.0,
-                marred: false,
-            },
+            (Some(a), Some(b)) => Cell::Value { median: b / a, spread: 0.0, marred: false },
             _ if most == Cell::Empty || least == Cell::Empty => Cell::Empty,
             (None, _) => least,
             _ => most,
         };
     }
-    let trials: Vec<&Record> = results
-        .records
-        .iter()
-        .filter(|r| r.work == row.work && r.heap == heap)
-        .collect();
+    let trials: Vec<&Record> = results.records.iter().filter(|r| r.work == row.work && r.heap == heap).collect();
     let Some(first) = trials.first() else {
         return Cell::Empty;
     };
@@ -219,11 +167,7 @@ fn cell(results: &Results, row: &Row, heap: &str) -> Cell {
 }
 
 /// The figures of the calm trials, when there are more than half as many as rounds; otherwise those of all.
-pub fn typical(
-    results: &Results,
-    trials: &[&Record],
-    figure: impl Fn(&Record) -> Option<f64>,
-) -> Vec<f64> {
+pub fn typical(results: &Results, trials: &[&Record], figure: impl Fn(&Record) -> Option<f64>) -> Vec<f64> {
     let nearest = record::nearest(&results.records);
     let values = |of: &dyn Fn(&Record) -> bool| -> Vec<f64> {
         let measured = trials.iter().filter(|r| r.was_measured() && of(r));
@@ -335,10 +279,7 @@ fn render(results: &Results, subject: &str, colour: bool) -> String {
         if cells.iter().all(|(_, c)| *c == Cell::Empty) {
             continue;
         }
-        let ours = cells
-            .iter()
-            .find(|(h, _)| *h == subject)
-            .map_or(Cell::Empty, |(_, c)| c.clone());
+        let ours = cells.iter().find(|(h, _)| *h == subject).map_or(Cell::Empty, |(_, c)| c.clone());
         let leader = best(&cells, subject);
         let ratio = match (ours.value(), leader) {
             (Some(own), Some((_, best))) if best > 0.0 => format!("{:.2}", own / best),
@@ -362,27 +303,20 @@ fn render(results: &Results, subject: &str, colour: bool) -> String {
         grid.push(line);
     }
 
-    let means: Vec<(&str, Option<(f64, usize)>)> = heaps
-        .iter()
-        .map(|h| (*h, mean_of_set(results, &heaps, h)))
-        .collect();
+    let means: Vec<(&str, Option<(f64, usize)>)> =
+        heaps.iter().map(|h| (*h, mean_of_set(results, &heaps, h))).collect();
     if means.iter().any(|(_, mean)| mean.is_some()) {
         let best_mean = means
             .iter()
             .filter(|(h, _)| *h != subject && heaps::is_peer(h))
             .filter_map(|(h, m)| Some((*h, m.as_ref()?.0)))
             .min_by(|a, b| a.1.total_cmp(&b.1));
-        let own = means
-            .iter()
-            .find(|(h, _)| *h == subject)
-            .and_then(|(_, m)| *m);
+        let own = means.iter().find(|(h, _)| *h == subject).and_then(|(_, m)| *m);
         let whole = work::ALL.iter().filter(|w| w.in_mean()).count();
         // A part of the set has no verdict; a row that failed is none that is missing.
         let asked = |w: &&work::Work| results.records.iter().any(|r| r.work == w.row);
         let complete = work::ALL.iter().filter(|w| w.in_mean()).all(|w| asked(&w));
-        let passed = own
-            .filter(|_| complete)
-            .map(|(mean, rows)| mean <= 1.0 && rows == whole);
+        let passed = own.filter(|_| complete).map(|(mean, rows)| mean <= 1.0 && rows == whole);
         verdicts.extend(passed);
         let mut line = vec!["mean of the set".into(), "x".into()];
         line.extend(means.iter().map(|(_, mean)| match mean {
@@ -401,7 +335,7 @@ fn render(results: &Results, subject: &str, colour: bool) -> String {
     }
 
     let mut text = format!(
-        "{}, Linux {}, {} rounds, {}; medians, smaller is better\n\n",
+        "{}, Linux {}, rounds: {}, {}; medians, smaller is better\n\n",
         results.fact("machine"),
         results.fact("kernel"),
         results.fact("rounds"),
@@ -409,7 +343,9 @@ fn render(results: &Results, subject: &str, colour: bool) -> String {
     );
     text.push_str(&aligned(&grid, colour));
     if grid.iter().flatten().any(|c| c.ends_with('!')) {
-        text.push_str("\n!  not every trial of this heap ended well; see the file; the median is of those with figures\n");
+        text.push_str(
+            "\n!  not every trial of this heap ended well; see the file; the median is of those with figures\n",
+        );
     }
     let nearest = record::nearest(&results.records);
     let measured = || results.records.iter().filter(|r| r.was_measured());
@@ -423,10 +359,7 @@ fn render(results: &Results, subject: &str, colour: bool) -> String {
     }
     if !verdicts.is_empty() {
         let passed = verdicts.iter().filter(|v| **v).count();
-        text.push_str(&format!(
-            "\n{passed} of {} bars reached by {subject}\n",
-            verdicts.len()
-        ));
+        text.push_str(&format!("\n{passed} of {} bars reached by {subject}\n", verdicts.len()));
     }
     text
 }
@@ -479,21 +412,12 @@ mod tests {
     }
 
     fn row(work: &str, figure: Figure) -> Row {
-        Row {
-            title: work.into(),
-            work: work.into(),
-            figure,
-            bar: Bar::None,
-        }
+        Row { title: work.into(), work: work.into(), figure, bar: Bar::None }
     }
 
     #[test]
     fn a_cell_is_the_median_of_what_ended_well() {
-        let r = results(&[
-            "pair glibc ok 5 1024",
-            "pair glibc ok 7 2048",
-            "pair glibc ok 6 3072",
-        ]);
+        let r = results(&["pair glibc ok 5 1024", "pair glibc ok 7 2048", "pair glibc ok 6 3072"]);
         let cpu = cell(&r, &row("pair", Figure::CpuNs), "glibc");
         assert_eq!(cpu.value(), Some(6.0));
         let rss = cell(&r, &row("pair", Figure::RssMib), "glibc");
@@ -513,11 +437,7 @@ mod tests {
 
     #[test]
     fn bars() {
-        let five = Cell::Value {
-            median: 5.0,
-            spread: 0.0,
-            marred: false,
-        };
+        let five = Cell::Value { median: 5.0, spread: 0.0, marred: false };
         assert_eq!(passes(Bar::OfBest(0.5), &five, Some(10.0)), Some(true));
         assert_eq!(passes(Bar::OfBest(0.5), &five, Some(9.9)), Some(false));
         assert_eq!(passes(Bar::OfBest(0.5), &five, None), None);
@@ -529,11 +449,7 @@ mod tests {
 
     #[test]
     fn the_best_peer_is_neither_ours_nor_another_library() {
-        let value = |median| Cell::Value {
-            median,
-            spread: 0.0,
-            marred: false,
-        };
+        let value = |median| Cell::Value { median, spread: 0.0, marred: false };
         let cells = [
             ("evenkeel", value(1.0)),
             ("evenkeel-cas", value(2.0)),
@@ -555,10 +471,7 @@ mod tests {
         ]);
         let growth = row("cliff-4096", Figure::Growth);
         assert_eq!(cell(&r, &growth, "glibc").value(), Some(1.5));
-        assert_eq!(
-            cell(&r, &growth, "jemalloc"),
-            Cell::Failed("timeout".into())
-        );
+        assert_eq!(cell(&r, &growth, "jemalloc"), Cell::Failed("timeout".into()));
     }
 
     #[test]

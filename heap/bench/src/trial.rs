@@ -26,20 +26,9 @@ const SIGALRM: i32 = 14;
 const KEPT: u64 = 64 * 1024;
 
 /// `preload`: the process itself runs under the heap. Otherwise it only gets to know the heap, by BENCH_HEAP.
-pub fn execute(
-    program: &Path,
-    args: &[String],
-    heap: &Heap,
-    preload: bool,
-    limit: Duration,
-) -> Outcome {
+pub fn execute(program: &Path, args: &[String], heap: &Heap, preload: bool, limit: Duration) -> Outcome {
     let mut command = Command::new(program);
-    command
-        .args(args)
-        .env_remove("LD_PRELOAD")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.args(args).env_remove("LD_PRELOAD").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.envs(heap.env.iter().map(|(k, v)| (k, v)));
     match &heap.lib {
         Some(lib) if preload => command.env("LD_PRELOAD", lib),
@@ -62,15 +51,10 @@ pub fn execute(
     let complaint = child.stderr.take().map(reader);
     let ended = wait(&mut child, began, limit);
     let lasted = began.elapsed();
-    let text = |reader: Option<thread::JoinHandle<String>>| {
-        reader.and_then(|r| r.join().ok()).unwrap_or_default()
-    };
+    let text = |reader: Option<thread::JoinHandle<String>>| reader.and_then(|r| r.join().ok()).unwrap_or_default();
     let output = text(output);
     Outcome {
-        status: ended.map_or_else(
-            |why| why,
-            |status| verdict(status, !words(&output).is_empty()),
-        ),
+        status: ended.map_or_else(|why| why, |status| verdict(status, !words(&output).is_empty())),
         output,
         complaint: text(complaint).lines().next().unwrap_or("").to_string(),
         lasted,
@@ -128,11 +112,7 @@ pub fn words(output: &str) -> Vec<(&str, &str)> {
         .lines()
         .rev()
         .find(|line| line.starts_with("work="))
-        .map(|line| {
-            line.split_whitespace()
-                .filter_map(|w| w.split_once('='))
-                .collect()
-        })
+        .map(|line| line.split_whitespace().filter_map(|w| w.split_once('=')).collect())
         .unwrap_or_default()
 }
 
@@ -143,13 +123,7 @@ mod tests {
     fn shell(script: &str, seconds: f64) -> Outcome {
         let heap = crate::heaps::plain();
         let args = ["-c".to_string(), script.to_string()];
-        execute(
-            Path::new("/bin/sh"),
-            &args,
-            &heap,
-            true,
-            Duration::from_secs_f64(seconds),
-        )
+        execute(Path::new("/bin/sh"), &args, &heap, true, Duration::from_secs_f64(seconds))
     }
 
     #[test]
@@ -173,19 +147,13 @@ mod tests {
 
     #[test]
     fn a_complaint_is_kept() {
-        assert_eq!(
-            shell("echo bad pointer >&2; exit 1", 5.0).complaint,
-            "bad pointer"
-        );
+        assert_eq!(shell("echo bad pointer >&2; exit 1", 5.0).complaint, "bad pointer");
     }
 
     #[test]
     fn the_line_is_found_among_others() {
         let found = words("warning: x\nwork=pair ops=5 cpu_ns_per_op=1.5\nbye\n");
-        assert_eq!(
-            found,
-            [("work", "pair"), ("ops", "5"), ("cpu_ns_per_op", "1.5")]
-        );
+        assert_eq!(found, [("work", "pair"), ("ops", "5"), ("cpu_ns_per_op", "1.5")]);
         assert!(words("nothing").is_empty());
     }
 }

@@ -80,33 +80,19 @@ const fn work(
     in_short: bool,
     about: &'static str,
 ) -> Work {
-    Work {
-        row,
-        program,
-        args,
-        part,
-        in_short,
-        about,
-    }
+    Work { row, program, args, part, in_short, about }
 }
 
 /// The rows that a name stands for: its own, those of its program, or those of the mean.
 pub fn named<'a>(name: &'a str) -> impl Iterator<Item = &'static Work> + 'a {
-    ALL.iter()
-        .filter(move |w| w.row == name || w.program == name || (name == "set" && w.in_mean()))
+    ALL.iter().filter(move |w| w.row == name || w.program == name || (name == "set" && w.in_mean()))
 }
 
 pub fn list() {
     println!("{:<16} {:<6} {:<6} what it does", "row", "mean", "short");
     let mark = |yes| if yes { "yes" } else { "-" };
     for w in ALL {
-        println!(
-            "{:<16} {:<6} {:<6} {}",
-            w.row,
-            mark(w.in_mean()),
-            mark(w.in_short),
-            w.about
-        );
+        println!("{:<16} {:<6} {:<6} {}", w.row, mark(w.in_mean()), mark(w.in_short), w.about);
     }
 }
 
@@ -180,10 +166,7 @@ mod tests {
     #[test]
     fn a_name_stands_for_its_rows() {
         let rows = |name| named(name).map(|w| w.row).collect::<Vec<_>>();
-        assert_eq!(
-            rows("cliff"),
-            ["cliff-2", "cliff-64", "cliff-1024", "cliff-4096"]
-        );
+        assert_eq!(rows("cliff"), ["cliff-2", "cliff-64", "cliff-1024", "cliff-4096"]);
         assert_eq!(rows("cliff-64"), ["cliff-64"]);
         assert!(rows("set").contains(&"larson-8"));
         assert!(rows("nothing").is_empty());

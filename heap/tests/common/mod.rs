@@ -7,6 +7,22 @@ pub mod shadow;
 
 use std::process::Command;
 
+/// Numbers that look random; the same ones for the same seed.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ x >> 31
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() >> 32) as usize * n >> 32
+    }
+}
+
 /// Makes of a function two tests: slots changed by rseq, and by compare-and-swap.
 macro_rules! in_both_modes {
     ($($test:ident)*) => { $(
