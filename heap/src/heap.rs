@@ -19,7 +19,7 @@ use crate::stats::{self, FLUSHES, REFILLS};
 use crate::upkeep;
 use core::ptr::null_mut;
 use core::sync::atomic::{
-    AtomicU32, AtomicUsize,
+    AtomicBool, AtomicU32, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -49,11 +49,7 @@ fn open() -> bool {
         }
         return STATE.load(Acquire) == OPEN;
     }
-    unsafe extern "C" {
-        static environ: *const *const libc::c_char;
-    }
-    // SAFETY: libc's own variable, null before libc has set it; then `settle` reads it later.
-    unsafe { options::read(environ) };
+    read_options();
     let ok = estate::open();
     depot::set_bound(os::cpus());
     slot::choose_mode();
@@ -62,16 +58,25 @@ fn open() -> bool {
     ok
 }
 
-/// Run by the loader before the program: settles what could not be known if the first malloc came
-/// before libc knew the environment.
-///
-/// # Safety
-/// `environment` is the process's.
-pub unsafe fn settle(environment: *const *const libc::c_char) {
-    let early = STATE.load(Acquire) == OPEN;
-    if enter() && early {
-        // SAFETY: the caller's word.
-        unsafe { options::read(environment) };
+/// Reads the environment, once libc knows it. False if it has been read, or cannot be yet.
+fn read_options() -> bool {
+    unsafe extern "C" {
+        static environ: *const *const libc::c_char;
+    }
+    static READ: AtomicBool = AtomicBool::new(false);
+    // SAFETY: libc's own variable: null at first, then the environment.
+    unsafe {
+        if environ.is_null() || READ.swap(true, Relaxed) {
+            return false;
+        }
+        options::read(environ);
+    }
+    true
+}
+
+/// Run by the loader before the program: the first malloc often comes before libc knows the environment.
+pub fn settle() {
+    if enter() && read_options() {
         slot::choose_mode();
     }
 }

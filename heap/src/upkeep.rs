@@ -108,12 +108,14 @@ fn start() -> bool {
         }
         detach(&mut attr, libc::PTHREAD_CREATE_DETACHED);
         // The thread inherits a mask that leaves every signal to the program's threads.
-        let mask = os::block_signals();
+        let errno = libc::__errno_location();
+        let (mask, before) = (os::block_signals(), *errno);
         let ok = [256 << 10, 8 << 20].into_iter().any(|bytes| {
             let mut thread = 0;
             size(&mut attr, bytes) == 0 && create(&mut thread, &attr, run, core::ptr::null_mut()) == 0
         });
         os::restore_signals(mask);
+        *errno = before;
         ok
     }
 }

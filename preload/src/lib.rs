@@ -174,11 +174,10 @@ pub extern "C" fn malloc_usable_size(p: Ptr) -> usize {
     floor::usable_size(p)
 }
 
-extern "C" fn settle(_argc: c_int, _argv: *const *const libc::c_char, environment: *const *const libc::c_char) {
-    // SAFETY: the loader passes the process's environment.
-    unsafe { floor::settle(environment) }
+extern "C" fn settle() {
+    floor::settle();
 }
 
 #[used]
 #[unsafe(link_section = ".init_array")]
-static SETTLE: extern "C" fn(c_int, *const *const libc::c_char, *const *const libc::c_char) = settle;
+static SETTLE: extern "C" fn() = settle;
