@@ -73,7 +73,8 @@ pub fn by_rseq() -> bool {
 // ---- the fast paths -----------------------------------------------------------------------------
 //
 // Written once as text and pasted into malloc, operator new, free, operator delete (`preload`), so
-// that none of them pays for a call. Registers: r9 = rseq, ecx = bucket, rsi = slot, r8 = top.
+// that none of them pays for a call. (The alignment at their ends aligns their sections, and so their
+// beginnings.) Registers: r9 = rseq, ecx = bucket, rsi = slot, r8 = top.
 // `tests/golden.rs` counts their instructions.
 
 /// The descriptor of a sequence 3..4 that restarts at 2, and where the kernel finds both.
@@ -135,7 +136,8 @@ macro_rules! define_malloc {
                 4:  mov qword ptr [rax], 0
                     ret
                 8:  mov rsi, [rsp]
-                    jmp {slow}",
+                    jmp {slow}
+                    .p2align 6",
                 max = const $crate::bucket::SMALL_MAX,
                 small_of = sym $crate::bucket::SMALL_OF,
                 hot = sym $crate::slot::HOT,
@@ -202,7 +204,8 @@ macro_rules! define_free {
                 7:  xor ecx, ecx
                 8:  mov esi, ecx
                     mov rdx, [rsp]
-                    jmp {slow}",
+                    jmp {slow}
+                    .p2align 6",
                 unit_shift = const $crate::bucket::UNIT_SHIFT,
                 unit_mask = const $crate::bucket::UNIT - 1,
                 multiple = sym $crate::bucket::MULTIPLE,

@@ -1,7 +1,7 @@
 /* Two threads free the same block at the same time, again and again, under EVENKEEL_ABORT=0: one of them is right,
  * the other is reported, and the block is never given out twice.
  *
- *   rounds=20000 size=100
+ *   rounds=100000 size=100
  */
 #include "common.h"
 #include <sched.h>
@@ -35,7 +35,7 @@ static void *other(void *argument)
 
 int main(int count, char **arguments)
 {
-    rounds = option(count, arguments, "rounds", 20000);
+    rounds = option(count, arguments, "rounds", 100000);
     size_t size = (size_t)option(count, arguments, "size", 100);
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, other, NULL) == 0);

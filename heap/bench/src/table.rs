@@ -136,17 +136,7 @@ fn figure(value: f64) -> String {
 
 fn cell(results: &Results, row: &Row, heap: &str) -> Cell {
     if row.figure == Figure::Growth {
-        let part = |work: &str| {
-            let plain = Row { title: String::new(), work: work.into(), figure: Figure::CpuNs, bar: Bar::None };
-            cell(results, &plain, heap)
-        };
-        let (least, most) = (part("cliff-2"), part(&row.work));
-        return match (least.value(), most.value()) {
-            (Some(a), Some(b)) => Cell::Value { median: b / a, spread: 0.0, marred: false },
-            _ if most == Cell::Empty || least == Cell::Empty => Cell::Empty,
-            (None, _) => least,
-            _ => most,
-        };
+        return growth(results, row, heap);
     }
     let trials: Vec<&Record> = results.records.iter().filter(|r| r.work == row.work && r.heap == heap).collect();
     let Some(first) = trials.first() else {
@@ -163,6 +153,30 @@ fn cell(results: &Results, row: &Row, heap: &str) -> Cell {
             let bad = trials.iter().find(|r| r.status != "ok").unwrap_or(first);
             Cell::Failed(bad.status.clone())
         }
+    }
+}
+
+/// The median over the rounds of the ratio within a round, where both ends were measured soon after each other.
+fn growth(results: &Results, row: &Row, heap: &str) -> Cell {
+    let plain = |work: &str| Row { title: String::new(), work: work.into(), figure: Figure::CpuNs, bar: Bar::None };
+    let (least, most) = (plain("cliff-2"), plain(&row.work));
+    let ends = (cell(results, &least, heap), cell(results, &most, heap));
+    let marred = match &ends {
+        (Cell::Empty, _) | (_, Cell::Empty) => return Cell::Empty,
+        (failed @ Cell::Failed(_), _) | (_, failed @ Cell::Failed(_)) => return failed.clone(),
+        (Cell::Value { marred: a, .. }, Cell::Value { marred: b, .. }) => *a || *b,
+    };
+    let in_round = |work: &Row, round: u32| {
+        let of = |r: &&Record| r.work == work.work && r.heap == heap && r.round == round;
+        let trials: Vec<&Record> = results.records.iter().filter(of).collect();
+        stats::median(&typical(results, &trials, |r| Figure::CpuNs.of(r)))
+    };
+    let last = results.records.iter().map(|r| r.round).max().unwrap_or(0);
+    let ratios: Vec<f64> =
+        (0..=last).filter_map(|round| Some(in_round(&most, round)? / in_round(&least, round)?)).collect();
+    match stats::median(&ratios) {
+        Some(median) => Cell::Value { median, spread: stats::spread(&ratios).unwrap_or(0.0), marred },
+        None => Cell::Empty,
     }
 }
 
@@ -286,7 +300,7 @@ fn render(results: &Results, subject: &str, colour: bool) -> String {
             _ => "-".into(),
         };
         let spread = match ours {
-            Cell::Value { spread, .. } if row.figure != Figure::Growth => format!("{spread:.0}%"),
+            Cell::Value { spread, .. } => format!("{spread:.0}%"),
             _ => String::new(),
         };
         let passed = passes(row.bar, &ours, leader.map(|(_, value)| value));
@@ -462,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_a_ratio_of_medians() {
+    fn growth_is_a_ratio_within_a_round() {
         let r = results(&[
             "cliff-2 glibc ok 20 1",
             "cliff-4096 glibc ok 30 1",
