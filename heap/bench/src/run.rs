@@ -59,10 +59,13 @@ pub fn run(options: &Options) -> Result<PathBuf, String> {
         progress: Progress::new(all),
         records: vec![],
         repeats: if options.short { 0 } else { all / 2 },
+        wasted: Duration::ZERO,
     };
     for round in 1..=options.rounds {
-        let after = session.progress.began.elapsed().mul_f64(f64::from(round) / f64::from(round.max(2) - 1));
-        if options.short && round > 1 && after > SHORT_ENOUGH {
+        // A trial that reached its limit will not do so again.
+        let so_far = session.progress.began.elapsed();
+        let each = so_far.saturating_sub(session.wasted) / (round - 1).max(1);
+        if options.short && round > 1 && so_far + each > SHORT_ENOUGH {
             session.progress.say(&format!("round {round} is left out: the machine is slow or busy"));
             break;
         }
@@ -87,6 +90,8 @@ struct Session<'a> {
     records: Vec<Record>,
     /// How many disturbed trials may still be repeated: on a machine that is never calm a run has to end, too.
     repeats: usize,
+    /// Spent on trials that reached their limit.
+    wasted: Duration,
 }
 
 impl Session<'_> {
@@ -114,9 +119,13 @@ impl Session<'_> {
             return self.keep(record);
         }
         for attempt in 0.. {
+            let began = Instant::now();
             measure(&mut record, work, heap, self.options.timeout, &self.progress);
             self.keep(record.clone())?;
             let calm = record.was_calm(record::nearest(&self.records));
+            if self.is_hopeless(work, heap) {
+                self.wasted += began.elapsed();
+            }
             let over = calm || !record.was_measured() || work.part == Part::Forks;
             if over || attempt == 2 || self.repeats == 0 {
                 break;
