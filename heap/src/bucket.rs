@@ -56,11 +56,14 @@ pub static MULTIPLE: [u64; COUNT] = {
     t
 };
 
+/// A flag of a unit's kind: there may be free blocks in it without a seal.
+pub const UNSEALED: u32 = 1 << 8;
+
 /// The kind of unit `k` of a span: see `estate`.
 pub fn kind(b: usize, k: usize) -> u32 {
     let (size, color) = (size(b), BUCKETS[b].color as usize);
     let phase = (k * UNIT + size * 64 - color) % size;
-    b as u32 | (phase as u32) << 8
+    b as u32 | (phase as u32) << 16
 }
 
 /// Entries of a slot: heads, then for each bucket a sentinel (always null) and its stack.
@@ -217,7 +220,7 @@ mod tests {
         for b in 1..=SMALL {
             let it = &BUCKETS[b];
             for at in (0..it.span()).step_by(8) {
-                let offset = at % UNIT + (kind(b, at / UNIT) >> 8) as usize;
+                let offset = at % UNIT + (kind(b, at / UNIT) >> 16) as usize;
                 let begins = (offset as u64).wrapping_mul(MULTIPLE[b]) < MULTIPLE[b];
                 let is = (at + 64 * it.size as usize).wrapping_sub(it.color as usize) % it.size as usize == 0;
                 assert_eq!(begins, is, "bucket {b} at {at}");

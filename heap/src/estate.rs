@@ -12,8 +12,8 @@
 //!
 //! - every address of `base .. base + limit` has its tables mapped (its own page may be missing in a
 //!   hole, where no unit is ever free);
-//! - `kinds[unit]` is `bucket | phase << 8` for a unit of small blocks, else 0: a block begins at `p`
-//!   if and only if `p % UNIT + phase` is a multiple of the bucket's size;
+//! - `kinds[unit]` is `bucket | flags << 8 | phase << 16` for a unit of small blocks, else 0: a block
+//!   begins at `p` if and only if `p % UNIT + phase` is a multiple of the bucket's size;
 //! - `chunk.owner[unit]` is the span that holds the unit (index + 1), else 0.
 //!
 //! The gate is the heap's only lock. It is taken to map more address space, a number of times that
@@ -54,8 +54,9 @@ pub struct Window {
     pub limit: AtomicUsize,
     /// The kind of the unit of `p` is at `kinds + p / UNIT * 4`.
     pub kinds: AtomicUsize,
-    /// A free small block holds `secret ^ its address` in its first word: a free that finds it there
-    /// is the second one. Nothing is ever read from a free block but this comparison.
+    /// A free small block holds its seal, `secret ^ its address`, in its first word: a free that finds it
+    /// there is the second one, and a malloc that does not find it must not give the block away. Nothing
+    /// is ever read from a free block but this comparison.
     pub secret: AtomicUsize,
 }
 
@@ -361,9 +362,16 @@ pub fn kind(unit: usize) -> &'static AtomicU32 {
     unsafe { &*((KINDS.start() + unit * 4) as *const AtomicU32) }
 }
 
+/// The first word of a block; `p` must lie in the heap, in memory that is in use.
+#[inline]
+pub fn first_word(p: usize) -> &'static AtomicUsize {
+    // SAFETY: the caller has taken the block, or found it to be one.
+    unsafe { &*(p as *const AtomicUsize) }
+}
+
 /// What the first word of a free small block holds.
 #[inline]
-pub fn mark(p: usize) -> usize {
+pub fn seal(p: usize) -> usize {
     p ^ WINDOW.secret.load(Relaxed)
 }
 

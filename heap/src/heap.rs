@@ -3,12 +3,12 @@
 //! A miss walks down one floor at a time: slot -> depot -> span -> pages -> estate. Nothing here
 //! waits for another thread; the gate of the estate is the one lock below.
 //!
-//! A block is in the program's hands: a small one if its first word is not `estate::mark`, a medium or
+//! A block is in the program's hands: a small one if its first word is not its `estate::seal`, a medium or
 //! large one if its bit in `Span::live` is set.
 
 use crate::bucket::{self, BATCH, BUCKETS, MEDIUM_MAX, PAGE, SMALL, UNIT};
 use crate::depot;
-use crate::estate::{self, wiped};
+use crate::estate::{self, first_word, seal, wiped};
 use crate::options;
 use crate::os;
 use crate::pages;
@@ -19,7 +19,7 @@ use crate::stats::{self, FLUSHES, REFILLS};
 use crate::upkeep;
 use core::ptr::null_mut;
 use core::sync::atomic::{
-    AtomicBool, AtomicU32, AtomicUsize,
+    AtomicBool, AtomicU32,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -108,26 +108,34 @@ pub extern "C" fn malloc_slow(size: usize, caller: usize) -> *mut u8 {
 }
 
 fn alloc_in(bucket: usize) -> *mut u8 {
-    let mut one = [0];
-    let p = match slot::pop(bucket, &mut one) {
-        1 => one[0],
-        _ => refill(bucket),
-    };
-    if p == 0 {
-        return out_of_memory();
+    loop {
+        let mut one = [0];
+        let p = match slot::pop(bucket, &mut one) {
+            1 => one[0],
+            _ => refill(bucket),
+        };
+        if p == 0 {
+            return out_of_memory();
+        }
+        if bucket > SMALL {
+            if let Some((_, span)) = span::of(p) {
+                span.live.fetch_or(1 << span.index_of(p).unwrap_or(0), Relaxed);
+            }
+        } else if first_word(p).load(Relaxed) == seal(p) {
+            // Anything but the seal, and not 0, which makes free look twice.
+            first_word(p).store(bucket, Relaxed);
+        } else {
+            broken(p);
+            continue;
+        }
+        return p as *mut u8;
     }
-    if bucket <= SMALL {
-        word(p).store(0, Relaxed);
-    } else if let Some((_, span)) = span::of(p) {
-        span.live.fetch_or(1 << span.index_of(p).unwrap_or(0), Relaxed);
-    }
-    p as *mut u8
 }
 
-/// The first word of a small block.
-fn word(p: usize) -> &'static AtomicUsize {
-    // SAFETY: the block is the caller's: just taken from a slot, or found to be one by `find`.
-    unsafe { &*(p as *const AtomicUsize) }
+/// A block that was popped and does not bear its seal: it is not handed out. Called by the fast paths.
+pub extern "C" fn broken(p: usize) {
+    let size = span::of(p).map_or(0, |(_, span)| bucket::size(span.bucket.load(Relaxed) as usize));
+    fault(Fault::Broken, p, size);
 }
 
 /// Fetches a batch into the slot and one block more; 0 at the end of memory.
@@ -211,7 +219,7 @@ pub extern "C" fn free_slow(p: *mut u8, bucket: usize, caller: usize) {
     }
     match find(p) {
         Ok(Block::Small(bucket)) => {
-            word(p).store(estate::mark(p), Relaxed);
+            first_word(p).store(seal(p), Relaxed);
             put(bucket, p);
         }
         Ok(Block::Medium(bucket, span, i)) => {
@@ -254,7 +262,11 @@ fn find(p: usize) -> Result<Block, (Fault, usize)> {
     let size = bucket::size(bucket);
     let Some(i) = span.index_of(p) else { return Err((misplaced, size)) };
     if bucket <= SMALL {
-        if word(p).load(Relaxed) == estate::mark(p) { Err((Fault::DoubleFree, size)) } else { Ok(Block::Small(bucket)) }
+        match first_word(p).load(Relaxed) {
+            word if word == seal(p) => Err((Fault::DoubleFree, size)),
+            0 if span.has_free(i) => Err((Fault::NotHandedOut, size)),
+            _ => Ok(Block::Small(bucket)),
+        }
     } else if span.live.load(Relaxed) >> i & 1 == 0 {
         Err((Fault::DoubleFree, size))
     } else {

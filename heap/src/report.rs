@@ -15,6 +15,10 @@ pub enum Fault {
     /// Found when a block came back to its span.
     AlreadyFree,
     Overwritten,
+    /// Free by the map, and never handed out or long back there.
+    NotHandedOut,
+    /// Found when the block was to be handed out again.
+    Broken,
 }
 
 /// Reports what is wrong with `p`; `size` is the size of its block's bucket, 0 if there is none.
@@ -32,6 +36,8 @@ pub fn fault(fault: Fault, p: usize, size: usize) {
         Fault::Foreign => "not from this heap",
         Fault::Gone => "double free: nothing is allocated there any more",
         Fault::AlreadyFree => "double free: the map says that the block is free already",
+        Fault::NotHandedOut => "not handed out, or double free: the map says that the block is free",
+        Fault::Broken => "its seal is broken: written to after it was freed, or double free",
         Fault::Overwritten => "no block begins here: a slot of the heap was overwritten",
     });
     if size > 0 {

@@ -100,7 +100,7 @@ macro_rules! sequence {
 }
 
 /// Defines malloc-like functions: `size -> block`. What the slot cannot serve goes on, with the
-/// caller's address, to `$slow(size, caller)`.
+/// caller's address, to `$slow(size, caller)`. A block whose seal is broken is reported and left out.
 #[macro_export]
 macro_rules! define_malloc {
     ($($name:ident => $slow:path;)*) => { $(
@@ -133,8 +133,16 @@ macro_rules! define_malloc {
                     jz 8f
                     dec r8d
                     mov [rsi + rcx * 8], r8d
-                4:  mov qword ptr [rax], 0
+                4:  mov rdx, [rip + {window} + 24]
+                    xor rdx, rax
+                    cmp [rax], rdx
+                    jne 7f
+                    mov [rax], rcx
                     ret
+                7:  push rdi
+                    mov rdi, rax
+                    call {broken}
+                    pop rdi
                 8:  mov rsi, [rsp]
                     jmp {slow}
                     .p2align 6",
@@ -142,6 +150,8 @@ macro_rules! define_malloc {
                 small_of = sym $crate::bucket::SMALL_OF,
                 hot = sym $crate::slot::HOT,
                 table = sym $crate::slot::TABLE,
+                window = sym $crate::estate::WINDOW,
+                broken = sym $crate::heap::broken,
                 slow = sym $slow,
             )
         }
@@ -150,7 +160,7 @@ macro_rules! define_malloc {
 
 /// Defines free-like functions: `block ->`. A pointer at which no small block in the program's hands
 /// begins (null among them), and a block for which the slot has no room, go on to
-/// `$slow(block, bucket, caller)`; a bucket other than 0 says that the block is marked as free.
+/// `$slow(block, bucket, caller)`; a bucket other than 0 says that the block is sealed.
 #[macro_export]
 macro_rules! define_free {
     ($($name:ident => $slow:path;)*) => { $(
@@ -171,7 +181,7 @@ macro_rules! define_free {
                     mov edx, edi
                     and edx, {unit_mask}
                     movzx ecx, al
-                    shr eax, 8
+                    shr eax, 16
                     add edx, eax
                     lea rax, [rip + {multiple}]
                     mov rax, [rax + rcx * 8]
@@ -180,9 +190,12 @@ macro_rules! define_free {
                     jae 7f
                     mov rax, [rip + {window} + 24]
                     xor rax, rdi
-                    cmp [rdi], rax
+                    mov r8, [rdi]
+                    cmp r8, rax
                     je 7f
-                    mov [rdi], rax
+                    test r8, r8
+                    jz 6f
+               22:  mov [rdi], rax
                     mov r9, [rip + {hot}]
                     test r9, r9
                     jz 8f",
@@ -201,12 +214,18 @@ macro_rules! define_free {
                     inc r8d
                     mov [rsi + rcx * 8], r8d
                 4:  ret
+                6:  mov rdx, rdi
+                    shr rdx, {unit_shift}
+                    mov r8, [rip + {window} + 16]
+                    test byte ptr [r8 + rdx * 4 + 1], {unsealed}
+                    jz 22b
                 7:  xor ecx, ecx
                 8:  mov esi, ecx
                     mov rdx, [rsp]
                     jmp {slow}
                     .p2align 6",
                 unit_shift = const $crate::bucket::UNIT_SHIFT,
+                unsealed = const $crate::bucket::UNSEALED >> 8,
                 unit_mask = const $crate::bucket::UNIT - 1,
                 multiple = sym $crate::bucket::MULTIPLE,
                 hot = sym $crate::slot::HOT,

@@ -9,7 +9,7 @@
 //!
 //! Descriptors are never unmapped, so looking at one that retires meanwhile is harmless.
 
-use crate::bucket::{BUCKETS, Bucket, PAGE, SMALL, UNIT, UNIT_SHIFT, kind};
+use crate::bucket::{BUCKETS, Bucket, PAGE, SMALL, UNIT, UNIT_SHIFT, UNSEALED, kind};
 use crate::estate::{self, SPANS};
 use crate::map::{Map, Then, pieces};
 use crate::pages;
@@ -133,7 +133,7 @@ fn settle(bucket: usize, unit: usize, units: usize) -> Option<u32> {
     span.returned.iter().for_each(|w| w.store(0, Relaxed));
     for u in unit..unit + units {
         if (1..=SMALL).contains(&bucket) {
-            estate::kind(u).store(kind(bucket, u - unit), Relaxed);
+            estate::kind(u).store(kind(bucket, u - unit) | UNSEALED, Relaxed);
         }
         estate::owner(u).store(index, Release);
     }
@@ -230,6 +230,58 @@ impl Span {
         })
     }
 
+    /// The same, and every small block among them bears its seal.
+    fn take_sealed(&self, out: &mut [usize]) -> usize {
+        let taken = self.take(out);
+        if self.bucket.load(Relaxed) as usize > SMALL {
+            return taken;
+        }
+        let unsealed = estate::kind(self.unit.load(Relaxed) as usize).load(SeqCst) & UNSEALED != 0;
+        let mut n = 0;
+        for i in 0..taken {
+            let p = out[i];
+            let (word, seal) = (estate::first_word(p), estate::seal(p));
+            match word.load(Relaxed) {
+                w if w == seal => {}
+                // Fresh from the kernel.
+                0 if unsealed => word.store(seal, Relaxed),
+                _ => {
+                    // Left out for good: somebody else may be using it.
+                    report::fault(Fault::Broken, p, self.block_size());
+                    continue;
+                }
+            }
+            out[n] = p;
+            n += 1;
+        }
+        // All that was free has been taken, here and before, and sealed before the span was put back.
+        if unsealed && self.map.free() == 0 {
+            self.set_unsealed(false);
+        }
+        n
+    }
+
+    fn block_size(&self) -> usize {
+        BUCKETS[self.bucket.load(Relaxed) as usize].size as usize
+    }
+
+    /// Says whether there may be free blocks without a seal: in a new span, and where pages have gone back.
+    fn set_unsealed(&self, value: bool) {
+        let (unit, units) = (self.unit.load(Relaxed) as usize, self.units.load(Relaxed) as usize);
+        for kind in (unit..unit + units).map(estate::kind).filter(|k| k.load(Relaxed) != 0) {
+            if value {
+                kind.fetch_or(UNSEALED, SeqCst);
+            } else if kind.load(Relaxed) & UNSEALED != 0 {
+                kind.fetch_and(!UNSEALED, SeqCst);
+            }
+        }
+    }
+
+    /// Whether the map has block `i` as free.
+    pub fn has_free(&self, i: usize) -> bool {
+        self.map.all_free(i..=i)
+    }
+
     /// The pages of blocks just taken are no longer with the kernel.
     fn touch(&self, w: usize, taken: u64, bucket: &Bucket) {
         let size = bucket.size as usize;
@@ -258,7 +310,7 @@ pub fn claim(bucket: usize, out: &mut [usize]) -> usize {
             UNUSED.push(index, link);
             continue;
         }
-        let n = span.take(out);
+        let n = span.take_sealed(out);
         span.stamp.store(stats::tick(), Relaxed);
         put_back(index, span);
         if n > 0 {
@@ -273,7 +325,7 @@ pub fn claim(bucket: usize, out: &mut [usize]) -> usize {
     };
     let span = get(index);
     span.map.fill(BUCKETS[bucket].blocks as usize);
-    let n = span.take(out);
+    let n = span.take_sealed(out);
     put_back(index, span);
     n
 }
@@ -455,6 +507,7 @@ fn purge_pages(span: &Span, life: u32, from: usize, to: usize, blocks: core::ops
     let Some(taken) = span.map.take_range(blocks) else { return };
     // Holding blocks, we pin the span; the descriptor may have changed lives just before.
     if span.life.load(Acquire) == life {
+        span.set_unsealed(true);
         for (w, bits) in pieces(from..=to - 1) {
             span.returned[w].fetch_or(bits, Relaxed);
         }

@@ -185,7 +185,7 @@ fn svg(results: &Results, subject: &str) -> Option<String> {
     put(format!("<style>{STYLE}</style>"));
     put(format!("<rect class=\"paper\" width=\"{WIDTH}\" height=\"{HEIGHT}\"/>"));
     put(format!("<text class=\"ink title\" x=\"16\" y=\"28\">{title}</text>"));
-    let rounds = results.fact("rounds");
+    let rounds = results.rounds();
     let under = [
         "Each thread keeps 64 blocks and replaces random ones; one block in eight is freed by another thread.".into(),
         format!(
@@ -193,7 +193,7 @@ fn svg(results: &Results, subject: &str) -> Option<String> {
             results.fact("machine"),
             results.fact("kernel").split('-').next().unwrap_or(""),
             match rounds {
-                "1" => "one round".into(),
+                1 => "one round".into(),
                 n => format!("medians of {n} rounds"),
             },
             results.fact("date")

@@ -155,6 +155,12 @@ pub struct Results {
 }
 
 impl Results {
+    /// How many rounds were done, what was disturbed and done once more left aside.
+    pub fn rounds(&self) -> u32 {
+        let done = self.records.iter().map(|r| r.round).max().unwrap_or(0);
+        self.fact("rounds").parse().map_or(done, |planned: u32| planned.min(done))
+    }
+
     pub fn fact(&self, name: &str) -> &str {
         self.facts.iter().find(|(key, _)| key == name).map_or("unknown", |(_, value)| value)
     }

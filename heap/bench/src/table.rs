@@ -352,7 +352,7 @@ fn render(results: &Results, subject: &str, colour: bool) -> String {
         "{}, Linux {}, rounds: {}, {}; medians, smaller is better\n\n",
         results.fact("machine"),
         results.fact("kernel"),
-        results.fact("rounds"),
+        results.rounds(),
         results.fact("date"),
     );
     text.push_str(&aligned(&grid, colour));
