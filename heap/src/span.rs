@@ -261,12 +261,38 @@ impl Span {
         n
     }
 
+    /// Seals every block of a span that is made of used memory. (One of fresh memory is sealed as its
+    /// blocks are taken, so as not to touch it before it is needed.)
+    fn seal_all(&self) {
+        let bucket = &BUCKETS[self.bucket.load(Relaxed) as usize];
+        let first = self.first(bucket);
+        for p in (0..bucket.blocks as usize).map(|i| first + i * bucket.size as usize) {
+            estate::first_word(p).store(estate::seal(p), Relaxed);
+        }
+        self.set_unsealed(false);
+    }
+
+    /// Seals where blocks would begin before the first and after the last one, if there were any: by
+    /// arithmetic alone, a free cannot tell them from blocks.
+    fn seal_edges(&self) {
+        let bucket = &BUCKETS[self.bucket.load(Relaxed) as usize];
+        let (base, first, size) = (self.base(), self.first(bucket), bucket.size as usize);
+        let after = first + bucket.blocks as usize * size;
+        let before = (1..=(first - base) / size).map(|k| first - k * size);
+        for p in before.chain((after < base + bucket.span()).then_some(after)) {
+            estate::first_word(p).store(estate::seal(p), Relaxed);
+        }
+    }
+
     fn block_size(&self) -> usize {
         BUCKETS[self.bucket.load(Relaxed) as usize].size as usize
     }
 
     /// Says whether there may be free blocks without a seal: in a new span, and where pages have gone back.
     fn set_unsealed(&self, value: bool) {
+        if !value {
+            self.seal_edges();
+        }
         let (unit, units) = (self.unit.load(Relaxed) as usize, self.units.load(Relaxed) as usize);
         for kind in (unit..unit + units).map(estate::kind).filter(|k| k.load(Relaxed) != 0) {
             if value {
@@ -324,6 +350,9 @@ pub fn claim(bucket: usize, out: &mut [usize]) -> usize {
         return 0;
     };
     let span = get(index);
+    if !run.clean && bucket <= SMALL {
+        span.seal_all();
+    }
     span.map.fill(BUCKETS[bucket].blocks as usize);
     let n = span.take_sealed(out);
     put_back(index, span);
