@@ -1,5 +1,5 @@
 /* Writes past the end of blocks, and into blocks that were freed: only user data may suffer. Afterwards everything
- * is freed and the heap is used hard, with every content checked; nothing may be reported, lost or given twice. */
+ * is freed and the heap is used hard, with every content checked; nothing may be lost or given twice. */
 #include "common.h"
 
 enum { COUNT = 4000 };

@@ -27,7 +27,8 @@ pub fn add(list: &mut List) {
     });
     // Each size on its own, in a fresh process: the limit is met, reported, and everything goes on after.
     list.both("limits::data_workload_at_the_wall", |mode| {
-        let program = Program::c("workload.c")?.args(["threads=8", "ops=60000", "max=3000000", "null_ok=1"]);
+        let program =
+            Program::c("workload.c")?.args(["threads=8", "ops=60000", "max=3000000", "null_ok=1", "stack=256"]);
         program.under(mode).rlimit(libc::RLIMIT_DATA, 100 << 20).succeed().map(drop)
     });
     list.both("limits::one_cpu", |mode| {

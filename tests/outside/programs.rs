@@ -295,6 +295,7 @@ fn mariadb(mode: Mode) -> Check {
             .args(["--no-defaults", "--skip-networking", "--skip-name-resolve", "--innodb-buffer-pool-size=64M"])
             .args(["--innodb-log-file-size=8M", "--innodb-flush-log-at-trx-commit=0", "--max-connections=100"])
             .args([&data_arg, &socket_arg])
+            .args([format!("--tmpdir={}", scratch.path().display())])
             .args([format!("--pid-file={}", scratch.join("pid").display())])
             .args(user)
             .directory(scratch.path())
