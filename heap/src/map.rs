@@ -22,6 +22,8 @@ const LARGE: u32 = 3;
 pub struct Map<const WORDS: usize> {
     place: AtomicU32,
     free: AtomicU32,
+    /// Of this life: how many there are in all.
+    blocks: AtomicU32,
     words: [AtomicU64; WORDS],
 }
 
@@ -40,13 +42,14 @@ impl<const WORDS: usize> Map<WORDS> {
     #[cfg(loom)]
     pub fn new() -> Self {
         let words = core::array::from_fn(|_| AtomicU64::new(0));
-        Map { place: AtomicU32::new(RETIRED), free: AtomicU32::new(0), words }
+        Map { place: AtomicU32::new(RETIRED), free: AtomicU32::new(0), blocks: AtomicU32::new(0), words }
     }
 
     /// Begins a life: all blocks free, the span in the caller's hands.
     pub fn fill(&self, blocks: usize) {
         self.place.store(LISTED, Relaxed);
         self.free.store(blocks as u32, Relaxed);
+        self.blocks.store(blocks as u32, Relaxed);
         for (w, word) in self.words.iter().enumerate() {
             let here = blocks.saturating_sub(w * 64).min(64);
             word.store(if here == 0 { 0 } else { !0 >> (64 - here) }, Release);
@@ -116,7 +119,7 @@ impl<const WORDS: usize> Map<WORDS> {
     #[inline]
     pub fn returned(&self, n: u32) -> (u32, bool) {
         step();
-        let free = self.free.fetch_add(n, SeqCst) + n;
+        let free = self.free.fetch_add(n, SeqCst).wrapping_add(n);
         step();
         (free, self.enlist())
     }
@@ -148,8 +151,12 @@ impl<const WORDS: usize> Map<WORDS> {
             step();
             n += got.count_ones() as usize;
         }
-        if n == blocks {
-            self.free.fetch_sub(n as u32, SeqCst);
+        // All bits are not enough: the descriptor may have begun another life, and a block that is given
+        // back but not yet counted would be counted in the next one.
+        if n == blocks
+            && self.blocks.load(Relaxed) as usize == blocks
+            && self.free.compare_exchange(n as u32, 0, SeqCst, SeqCst).is_ok()
+        {
             return true;
         }
         self.put_bits(&got);

@@ -124,13 +124,14 @@ fn sweep() {
 fn settle(bucket: usize, unit: usize, units: usize) -> Option<u32> {
     let index = descriptor()?;
     let span = get(index);
-    span.life.fetch_add(1, AcqRel);
     span.bucket.store(bucket as u32, Relaxed);
     span.unit.store(unit as u32, Relaxed);
     span.units.store(units as u32, Relaxed);
     span.live.store(0, Relaxed);
     span.stamp.store(stats::tick(), Relaxed);
     span.returned.iter().for_each(|w| w.store(0, Relaxed));
+    // Last: who sees the new life sees the new bucket.
+    span.life.fetch_add(1, AcqRel);
     for u in unit..unit + units {
         if (1..=SMALL).contains(&bucket) {
             estate::kind(u).store(kind(bucket, u - unit) | UNSEALED, Relaxed);
@@ -356,7 +357,8 @@ pub fn claim(bucket: usize, out: &mut [usize]) -> usize {
     span.map.fill(BUCKETS[bucket].blocks as usize);
     let n = span.take_sealed(out);
     put_back(index, span);
-    n
+    // Upkeep may hold the blocks of this descriptor just now: then another span serves.
+    if n == 0 { claim(bucket, out) } else { n }
 }
 
 /// The one who popped a span lists it again, or leaves it out if it is full.

@@ -202,7 +202,10 @@ struct Turn;
 
 impl Turn {
     fn take() -> Option<Turn> {
-        wiped().turn.compare_exchange(0, 1, Acquire, Relaxed).is_ok().then_some(Turn)
+        match wiped().turn.compare_exchange(0, 1, Acquire, Relaxed) {
+            Ok(_) => Some(Turn),
+            Err(_) => None,
+        }
     }
 }
 
