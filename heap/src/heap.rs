@@ -34,7 +34,7 @@ fn enter() -> bool {
     if STATE.load(Acquire) != OPEN {
         return open();
     }
-    if wiped().born.load(Relaxed) == 0 {
+    if wiped().born.load(Relaxed) != 1 {
         after_fork();
     }
     true
@@ -84,9 +84,20 @@ pub fn settle() {
 #[cold]
 #[inline(never)]
 fn after_fork() {
-    pages::after_fork();
-    slot::after_fork();
-    wiped().born.store(1, Release);
+    const UNDER_WAY: u32 = 2;
+    let born = &wiped().born;
+    // With signals blocked no handler can wait for the thread that it interrupted.
+    let mask = os::block_signals();
+    if born.compare_exchange(0, UNDER_WAY, AcqRel, Acquire).is_ok() {
+        pages::after_fork();
+        span::after_fork();
+        slot::after_fork();
+        born.store(1, Release);
+    }
+    while born.load(Acquire) != 1 {
+        os::yield_cpu();
+    }
+    os::restore_signals(mask);
 }
 
 fn out_of_memory() -> *mut u8 {

@@ -601,7 +601,9 @@ fn narrow_others(slot: usize, bucket: usize) {
         let keep = top(h).max(begin(victim) + end(h).saturating_sub(begin(victim)) / 2);
         if victim != bucket && keep < end(h) && set_end(slot, victim, keep) {
             let bytes = (end(h) - keep) * BUCKETS[victim].size as usize;
-            entry(slot, ROOM_BYTES).fetch_sub(bytes as u64, Relaxed);
+            // A drain may have set it to 0 meanwhile.
+            let less = |room: u64| Some(room.saturating_sub(bytes as u64));
+            let _ = entry(slot, ROOM_BYTES).fetch_update(Relaxed, Relaxed, less);
             return;
         }
     }

@@ -54,6 +54,8 @@ static LISTS: [List; BUCKETS.len()] = [const { List(Stack::new()) }; BUCKETS.len
 /// Descriptors without a span, and how many there have ever been.
 static UNUSED: Stack = Stack::new();
 static MADE: AtomicU32 = AtomicU32::new(0);
+/// Odd while upkeep holds blocks to give their pages back.
+static PURGE: AtomicU32 = AtomicU32::new(0);
 /// Spans that may have pages to give back.
 static TRIM: Stack = Stack::new();
 
@@ -234,7 +236,8 @@ impl Span {
     /// The same, and every small block among them bears its seal.
     fn take_sealed(&self, out: &mut [usize]) -> usize {
         let taken = self.take(out);
-        if self.bucket.load(Relaxed) as usize > SMALL {
+        // With no block in hand the span is not ours: it may have retired.
+        if taken == 0 || self.bucket.load(Relaxed) as usize > SMALL {
             return taken;
         }
         let unsealed = estate::kind(self.unit.load(Relaxed) as usize).load(SeqCst) & UNSEALED != 0;
@@ -256,8 +259,13 @@ impl Span {
             n += 1;
         }
         // All that was free has been taken, here and before, and sealed before the span was put back.
-        if unsealed && self.map.free() == 0 {
+        // Unless upkeep gives pages of it back just now.
+        let purge = PURGE.load(SeqCst);
+        if unsealed && n > 0 && self.map.free() == 0 && purge % 2 == 0 {
             self.set_unsealed(false);
+            if PURGE.load(SeqCst) != purge {
+                self.set_unsealed(true);
+            }
         }
         n
     }
@@ -535,16 +543,25 @@ fn trim_pages(span: &Span) {
 
 /// Takes the blocks, gives their pages back, and puts the blocks back.
 fn purge_pages(span: &Span, life: u32, from: usize, to: usize, blocks: core::ops::RangeInclusive<usize>) {
-    let Some(taken) = span.map.take_range(blocks) else { return };
+    PURGE.fetch_add(1, SeqCst);
+    let taken = span.map.take_range(blocks);
     // Holding blocks, we pin the span; the descriptor may have changed lives just before.
-    if span.life.load(Acquire) == life {
+    if taken.is_some() && span.life.load(Acquire) == life {
         span.set_unsealed(true);
         for (w, bits) in pieces(from..=to - 1) {
             span.returned[w].fetch_or(bits, Relaxed);
         }
         pages::drop_pages(span.base() + from * PAGE, (to - from) * PAGE);
     }
-    span.map.put_bits(&taken);
+    if let Some(taken) = taken {
+        span.map.put_bits(&taken);
+    }
+    PURGE.fetch_add(1, SeqCst);
+}
+
+/// In a fork's child there is no purge under way.
+pub fn after_fork() {
+    PURGE.store(0, SeqCst);
 }
 
 /// Calls `each` with every span there is: its descriptor's bucket (0 = large), free blocks, bytes

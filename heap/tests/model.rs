@@ -6,17 +6,22 @@
 
 mod common;
 
-use common::Random;
 use common::shadow::{Block, Op, Shadow, anything_left, differs, op};
+use common::{Random, settles};
 use proptest::prelude::any;
 use proptest::test_runner::{Config, TestRunner};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
 
-common::in_both_modes! { sequences threads threads_and_upkeep }
+common::in_both_modes! {
+    sequences: "";
+    threads: "";
+    threads_and_upkeep: "UPKEEP=1 DECAY_MS=20";
+}
 
 fn sequences() {
-    let config = Config { cases: 256, failure_persistence: None, ..Config::default() };
+    let cases = if cfg!(debug_assertions) { 64 } else { 256 };
+    let cases = std::env::var("PROPTEST_CASES").map_or(cases, |n| n.parse().unwrap());
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new(config);
     let words = proptest::collection::vec(any::<[u8; 4]>(), 0..400);
     let result = runner.run(&words, |words| {
@@ -40,7 +45,6 @@ fn threads() {
 }
 
 fn threads_and_upkeep() {
-    heap::options::set(b"decay_ms", b"20").unwrap();
     exchange(4, 30_000);
 }
 
@@ -84,13 +88,4 @@ fn exchange(threads: usize, steps: usize) {
     settles(|| differs(&shadows.iter().collect::<Vec<_>>()));
     shadows.iter_mut().for_each(Shadow::close);
     settles(anything_left);
-}
-
-/// What the upkeep has in its hands comes down within moments.
-fn settles(wrong: impl Fn() -> Option<String>) {
-    let end = Instant::now() + Duration::from_secs(5);
-    while let Some(why) = wrong() {
-        assert!(Instant::now() < end, "{why}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

@@ -1,11 +1,12 @@
 //! What the tests of the whole heap share. A process has one heap, so each test has a process to itself.
 
-#![allow(dead_code)]
+#![allow(dead_code, unused_macros, unused_imports)]
 
 pub mod face;
 pub mod shadow;
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// Numbers that look random; the same ones for the same seed.
 pub struct Random(pub u64);
@@ -23,39 +24,51 @@ impl Random {
     }
 }
 
-/// Makes of a function two tests: slots changed by rseq, and by compare-and-swap.
+/// Makes of a function two tests: slots changed by rseq, and by compare-and-swap. The text sets options.
 macro_rules! in_both_modes {
-    ($($test:ident)*) => { $(
+    ($($test:ident: $options:literal;)*) => { $(
         mod $test {
             #[test]
             fn rseq() {
-                crate::common::alone(concat!(stringify!($test), "::rseq"), "1", super::$test);
+                crate::common::alone(concat!(stringify!($test), "::rseq"), concat!("RSEQ=1 ", $options), super::$test);
             }
             #[test]
             fn cas() {
-                crate::common::alone(concat!(stringify!($test), "::cas"), "0", super::$test);
+                crate::common::alone(concat!(stringify!($test), "::cas"), concat!("RSEQ=0 ", $options), super::$test);
             }
         }
     )* };
 }
 pub(crate) use in_both_modes;
 
-/// Runs a test in a process of its own, which reads its options from the environment.
-pub fn alone(name: &str, rseq: &str, test: fn()) {
+/// Runs a test in a process of its own, which reads these options from its environment.
+pub fn alone(name: &str, options: &str, test: fn()) {
     if std::env::var_os("HEAP_TEST").is_some() {
         face::free(face::malloc(1));
-        match (rseq, heap::inspect::mode()) {
-            ("1", "cas") => println!("no rseq on this machine: ran without it"),
-            (_, mode) => assert_eq!(mode, if rseq == "1" { "rseq" } else { "cas" }),
+        match (options.contains("RSEQ=1"), heap::inspect::mode()) {
+            (true, "cas") => println!("no rseq on this machine: ran without it"),
+            (rseq, mode) => assert_eq!(mode, if rseq { "rseq" } else { "cas" }),
         }
         return test();
     }
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args([name, "--exact", "--nocapture"]).envs([("HEAP_TEST", "1"), ("EVENKEEL_RSEQ", rseq)]);
+    child.args([name, "--exact", "--nocapture"]).env("HEAP_TEST", "1");
     // Blocks that the upkeep has in its hands would count as live; a test that wants it asks for it.
-    child.env("EVENKEEL_UPKEEP", if name.contains("upkeep") { "1" } else { "0" });
+    for option in ["UPKEEP=0"].into_iter().chain(options.split_whitespace()) {
+        let (name, value) = option.split_once('=').unwrap();
+        child.env(format!("EVENKEEL_{name}"), value);
+    }
     let out = child.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     print!("{}", text(&out.stdout));
     assert!(out.status.success(), "{}: {}", out.status, text(&out.stderr));
+}
+
+/// Waits until nothing is wrong: what the upkeep has in its hands comes down within moments.
+pub fn settles(wrong: impl Fn() -> Option<String>) {
+    let end = Instant::now() + Duration::from_secs(10);
+    while let Some(why) = wrong() {
+        assert!(Instant::now() < end, "{why}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
