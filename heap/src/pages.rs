@@ -281,16 +281,19 @@ fn purge_chunk(c: usize, all: bool) -> bool {
     PURGING[0].store(c as u64, Relaxed);
     let mine = it.free.fetch_and(!old, AcqRel) & old;
     PURGING[1].store(mine, Relaxed);
-    let mut rest = mine;
+    let (mut rest, mut gone) = (mine, 0);
     while rest != 0 {
         let bit = rest.trailing_zeros() as usize;
         let n = (rest >> bit).trailing_ones() as usize;
-        drop_pages(estate::address(c * CHUNK_UNITS + bit), n * UNIT);
+        if drop_pages(estate::address(c * CHUNK_UNITS + bit), n * UNIT) {
+            gone |= mask(bit, n);
+        }
         rest &= !mask(bit, n);
     }
-    it.dirty.fetch_and(!mine, AcqRel);
+    it.dirty.fetch_and(!gone, AcqRel);
+    // First: in a child of a fork after `restore`, the units may be in use.
+    PURGING[1].store(0, Release);
     restore(c, mine);
-    PURGING[1].store(0, Relaxed);
     let young = it.free.load(Relaxed) & it.dirty.load(Relaxed) != 0;
     if young {
         DIRTY[c / 64].fetch_or(1 << (c % 64), Release);
@@ -298,16 +301,18 @@ fn purge_chunk(c: usize, all: bool) -> bool {
     young
 }
 
-/// MADV_DONTNEED, counted.
-pub fn drop_pages(at: usize, len: usize) {
+/// MADV_DONTNEED, counted. False if the kernel would not: then the pages hold what they held.
+pub fn drop_pages(at: usize, len: usize) -> bool {
     debug_assert!(at.is_multiple_of(PAGE) && len.is_multiple_of(PAGE));
     forbid_huge(at, len);
     // SAFETY: callers own every block that lies in the range, and none is in the program's hands.
-    if unsafe { os::advise(at, len, libc::MADV_DONTNEED) }.is_ok() {
+    let gone = unsafe { os::advise(at, len, libc::MADV_DONTNEED) }.is_ok();
+    if gone {
         stats::count(&stats::PURGES);
         stats::PURGED.fetch_add(len as u64, Relaxed);
         stats::PURGED_AT.store(stats::tick(), Relaxed);
     }
+    gone
 }
 
 /// The chunks that a pass may ask the kernel about, and the most that are marked in all: each marked

@@ -258,10 +258,11 @@ impl Span {
             out[n] = p;
             n += 1;
         }
-        // All that was free has been taken, here and before, and sealed before the span was put back.
-        // Unless upkeep gives pages of it back just now.
+        // All that was free has been taken, here and before, and sealed before the span was put back:
+        // unless upkeep has pages of it in hand just now. The bits decide, since a block that is on its
+        // way back may be purged before it is counted.
         let purge = PURGE.load(SeqCst);
-        if unsealed && n > 0 && self.map.free() == 0 && purge % 2 == 0 {
+        if unsealed && n > 0 && purge.is_multiple_of(2) && self.map.free() == 0 && self.map.count() == 0 {
             self.set_unsealed(false);
             if PURGE.load(SeqCst) != purge {
                 self.set_unsealed(true);
@@ -548,10 +549,11 @@ fn purge_pages(span: &Span, life: u32, from: usize, to: usize, blocks: core::ops
     // Holding blocks, we pin the span; the descriptor may have changed lives just before.
     if taken.is_some() && span.life.load(Acquire) == life {
         span.set_unsealed(true);
-        for (w, bits) in pieces(from..=to - 1) {
-            span.returned[w].fetch_or(bits, Relaxed);
+        if pages::drop_pages(span.base() + from * PAGE, (to - from) * PAGE) {
+            for (w, bits) in pieces(from..=to - 1) {
+                span.returned[w].fetch_or(bits, Relaxed);
+            }
         }
-        pages::drop_pages(span.base() + from * PAGE, (to - from) * PAGE);
     }
     if let Some(taken) = taken {
         span.map.put_bits(&taken);

@@ -3,6 +3,7 @@
 #![allow(dead_code, unused_macros, unused_imports)]
 
 pub mod face;
+pub mod replay;
 pub mod shadow;
 
 use std::process::Command;
@@ -40,6 +41,12 @@ macro_rules! in_both_modes {
     )* };
 }
 pub(crate) use in_both_modes;
+
+/// Before the first call: no upkeep, so that the statistics are exact at every moment.
+pub fn calm() {
+    // SAFETY: there is one thread yet.
+    unsafe { std::env::set_var("EVENKEEL_UPKEEP", "0") };
+}
 
 /// Runs a test in a process of its own, which reads these options from its environment.
 pub fn alone(name: &str, options: &str, test: fn()) {

@@ -204,7 +204,7 @@ impl Shadow {
     }
 
     /// Live blocks of each bucket; index 0: the large ones, and their bytes.
-    fn counts(&self) -> ([usize; COUNT], usize) {
+    pub fn counts(&self) -> ([usize; COUNT], usize) {
         let (mut counts, mut bytes) = ([0; COUNT], 0);
         for block in &self.blocks {
             let bucket = bucket::of(block.usable).filter(|_| !block.large).unwrap_or(0);
