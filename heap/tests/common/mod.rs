@@ -21,7 +21,7 @@ impl Random {
     }
 
     pub fn below(&mut self, n: usize) -> usize {
-        (self.next() >> 32) as usize * n >> 32
+        ((self.next() >> 32) as usize * n) >> 32
     }
 }
 

@@ -148,7 +148,7 @@ impl Shadow {
     fn add(&mut self, p: *mut u8, align: usize, size: usize, large: bool) {
         static SEED: AtomicU64 = AtomicU64::new(1);
         let at = p as usize;
-        assert!(at != 0 && at % align == 0, "{p:?} for {size} bytes at a multiple of {align}");
+        assert!(at != 0 && at.is_multiple_of(align), "{p:?} for {size} bytes at a multiple of {align}");
         let usable = face::usable(p);
         assert!(usable >= size, "{size} bytes asked for, {usable} usable");
         let seed = SEED.fetch_add(1, Relaxed).wrapping_mul(0xd6e8_feb8_6659_fd93);
