@@ -185,7 +185,7 @@ mod tests {
     fn every_size_fits_its_bucket_and_no_smaller_one() {
         for n in 0..=MEDIUM_MAX {
             let b = of(n).unwrap();
-            assert!(size(b) >= n && size(b) % 16 == 0);
+            assert!(size(b) >= n && size(b).is_multiple_of(16));
             assert!(b == 1 || size(b - 1) < n, "{n} would fit bucket {}", b - 1);
         }
         assert_eq!(of(MEDIUM_MAX + 1), None);
@@ -222,7 +222,7 @@ mod tests {
             for at in (0..it.span()).step_by(8) {
                 let offset = at % UNIT + (kind(b, at / UNIT) >> 16) as usize;
                 let begins = (offset as u64).wrapping_mul(MULTIPLE[b]) < MULTIPLE[b];
-                let is = (at + 64 * it.size as usize).wrapping_sub(it.color as usize) % it.size as usize == 0;
+                let is = (at + 64 * it.size as usize - it.color as usize).is_multiple_of(it.size as usize);
                 assert_eq!(begins, is, "bucket {b} at {at}");
             }
             assert!((kind(b, 0) & 0xff) as usize == b);

@@ -78,7 +78,7 @@ fn work(mut random: Random, steps: usize) -> Shadow {
             37..=62 => shadow.apply(Op::Free(random.below(1 << 16))),
             _ => match op([bytes[1], bytes[2], bytes[3], bytes[4]]) {
                 Op::Census | Op::Many(..) => {}
-                Op::Purge if i % 8 != 0 => {}
+                Op::Purge if !i.is_multiple_of(8) => {}
                 op => shadow.apply(op),
             },
         }
