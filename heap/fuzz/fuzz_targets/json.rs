@@ -1,7 +1,6 @@
 //! Any sequence of calls, and then the statistics: valid JSON, true to the block.
 #![no_main]
 
-#[allow(unused_imports, unused_macros)]
 #[path = "../../tests/common/mod.rs"]
 mod common;
 

@@ -1,7 +1,6 @@
 //! Any sequence of calls, by one thread, against the shadow heap of heap/tests/common/shadow.rs.
 #![no_main]
 
-#[allow(unused_imports, unused_macros)]
 #[path = "../../tests/common/mod.rs"]
 mod common;
 
