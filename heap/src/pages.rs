@@ -175,6 +175,8 @@ fn claim_at(c: usize, units: usize, limit: usize) -> Result<bool, usize> {
             if now & want != want {
                 for back in c..k {
                     restore(back, part(back));
+                    // A purge that met it while it was held has passed it over.
+                    DIRTY[back / 64].fetch_or(1 << (back % 64), Release);
                 }
                 return Err(k);
             }

@@ -49,7 +49,7 @@ fn curves(results: &Results, subject: &str) -> Vec<Curve> {
                 (Some(ns), _) if curve.lost.is_none() => curve.points.push((f64::from(*n), ns)),
                 (None, Some(first)) if curve.lost.is_none() => {
                     let why = match first.status.as_str() {
-                        status if status.starts_with("timeout") => "did not end".into(),
+                        status if status.starts_with("timeout") => "ran out of time".into(),
                         status if status.starts_with("over ") => format!("took {status}"),
                         status => status.to_string(),
                     };
@@ -358,7 +358,7 @@ mod tests {
                     cliff-2,gperftools,ok,13\ncliff-4096,gperftools,timeout,\n";
         let results = record::parse(text).unwrap();
         let svg = svg(&results, "evenkeel").unwrap();
-        assert!(svg.contains("gperftools</tspan> did not end"));
+        assert!(svg.contains("gperftools</tspan> ran out of time"));
         assert!(svg.contains("evenkeel 21"));
         assert!(svg.contains("a &lt;machine&gt;"));
         assert!(super::svg(&record::parse("work,heap\n").unwrap(), "x").is_none());
