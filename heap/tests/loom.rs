@@ -11,7 +11,7 @@ use loom::thread;
 use map::{Map, Then};
 use stack::Stack;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use sync::{AtomicU32, AtomicU64, Ordering::*};
 
 #[allow(dead_code)]
@@ -371,6 +371,15 @@ impl World {
         }
     }
 
+    /// `span::sweep`.
+    fn sweep(&self) {
+        match self.list.pop_all() {
+            0 => {}
+            _ if self.map.retired() => self.recycle(),
+            _ => self.list(),
+        }
+    }
+
     /// `span::purge_pages`.
     fn purge(&self) {
         if let Some(bits) = self.map.take_range(0..=1) {
@@ -431,6 +440,14 @@ fn a_retired_descriptor_is_recycled_once() {
     every_order(3, || World::new(2, 1), &[|w: &World| w.give(0b01), World::retire, |w| w.keep(w.claim(1))], World::end);
 }
 
+/// Somebody looks through the list for retired spans.
+#[test]
+fn a_sweep_recycles_what_has_retired_and_nothing_else() {
+    every_order(4, || World::new(2, 0), &[World::sweep, World::retire], World::end);
+    every_order(3, || World::new(2, 1), &[World::sweep, |w| w.give(0b01), |w| w.keep(w.claim(1))], World::end);
+    every_order(3, || World::new(2, 0), &[World::sweep, World::retire, |w| w.keep(w.claim(1))], World::end);
+}
+
 /// Blocks are taken and come back while the span retires.
 #[test]
 fn a_block_on_its_way_back_pins_the_span() {
@@ -469,6 +486,88 @@ fn purged_blocks_are_in_nobodys_hands() {
     every_order(4, || World::new(2, 0), &[World::purge, |w| w.give(w.claim(2))], World::end);
     every_order(3, || World::new(2, 1), &[World::purge, |w| w.give(0b01), |w| w.keep(w.claim(1))], World::end);
     every_order(3, || World::new(2, 0), &[World::purge, World::retire, |w| w.keep(w.claim(1))], World::end);
+}
+
+// ---- seals ------------------------------------------------------------------------------------------
+
+/// The flag of a span that says its free blocks may be without a seal: see `span::take_sealed` and
+/// `span::purge_pages`, whose steps these are.
+struct Seals {
+    world: World,
+    sealed: [AtomicBool; 2],
+    unsealed: AtomicU32,
+    purge: AtomicU32,
+}
+
+impl Seals {
+    /// One block is taken, the other free and sealed, and the flag has not been cleared yet.
+    fn new() -> Seals {
+        Seals {
+            world: World::new(2, 1),
+            sealed: [const { AtomicBool::new(true) }; 2],
+            unsealed: AtomicU32::new(1),
+            purge: AtomicU32::new(0),
+        }
+    }
+
+    fn claim(&self) {
+        let (mut got, map) = (0, &self.world.map);
+        if self.world.list.pop(|_| &self.world.link).is_none() {
+            return;
+        }
+        if map.take(2, 1, |_, bits| got |= bits) > 0 {
+            self.world.write(got);
+            let block = got.trailing_zeros() as usize;
+            let unsealed = self.unsealed.load(SeqCst) != 0;
+            assert!(unsealed || self.sealed[block].load(Relaxed), "a free block without its seal, and no flag");
+            self.sealed[block].store(true, Relaxed);
+            let purge = self.purge.load(SeqCst);
+            if unsealed && purge.is_multiple_of(2) && map.free() == 0 && map.count() == 0 {
+                self.unsealed.fetch_and(0, SeqCst);
+                if self.purge.load(SeqCst) != purge {
+                    self.unsealed.fetch_or(1, SeqCst);
+                }
+            }
+        }
+        self.world.keep(got);
+        if map.put_back() == Then::Push {
+            self.world.list();
+        }
+    }
+
+    fn purge(&self) {
+        self.purge.fetch_add(1, SeqCst);
+        for block in 0..2 {
+            let Some(taken) = self.world.map.take_range(block..=block) else { continue };
+            self.world.write(taken[0]);
+            self.unsealed.fetch_or(1, SeqCst);
+            self.sealed[block].store(false, Relaxed);
+            self.world.map.put_bits(&taken);
+        }
+        self.purge.fetch_add(1, SeqCst);
+    }
+
+    /// A free: the block has its seal, and goes back.
+    fn give(&self) {
+        self.world.write(0b01);
+        self.world.map.give(0, 0b01);
+        if self.world.map.returned(1).1 {
+            self.world.list();
+        }
+    }
+}
+
+#[test]
+fn a_block_without_its_seal_is_in_a_span_that_says_so() {
+    every_order(
+        3,
+        Seals::new,
+        &[Seals::purge, Seals::give, |seals| {
+            seals.claim();
+            seals.claim();
+        }],
+        |seals| seals.world.end(),
+    );
 }
 
 // ---- claiming a slot --------------------------------------------------------------------------------
