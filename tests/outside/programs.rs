@@ -283,7 +283,7 @@ fn mariadb(mode: Mode) -> Check {
         .args(user)
         .args(["--innodb-log-file-size=8M"])
         // A server that starts removes the temporary tables it finds in its directory, another's too.
-        .env("TMPDIR", &scratch.path().display().to_string())
+        .env("TMPDIR", scratch.path().display().to_string())
         .directory(scratch.path())
         .limit(180)
         .succeed()?;
