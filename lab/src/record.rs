@@ -1,0 +1,160 @@
+//! What a trial left: one line of `records.jsonl`. Everything behind it (analysis, report, verify) reads nothing else of
+//! a trial, so that a record can be judged on another machine, years later.
+//!
+//! A figure that was not measured is `None`, never 0. Sizes are in bytes, times in the unit of the name.
+
+use serde::{Deserialize, Serialize};
+
+pub const SCHEMA: u32 = 1;
+
+/// One combination of variants. A factor that an experiment does not vary has the same value in every record.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Cell {
+    pub test: String,
+    pub heap: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub server: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub engine: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub config: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cpus: String,
+    pub clients: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    pub schema: u32,
+    /// SHA-256 over what was asked for (cell, load, round, binaries): the same trial asked again has the same name.
+    pub trial: String,
+    pub cell: Cell,
+    pub round: u32,
+    /// Place in the order in which the sweep ran its trials.
+    pub order: u32,
+    pub direction: Direction,
+    /// UTC, RFC 3339.
+    pub started: String,
+    pub outcome: Outcome,
+    #[serde(default)]
+    pub figures: Figures,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proofs: Vec<Proof>,
+    /// What the reader should know and what does not make the trial invalid: "the client was saturated".
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub series: Vec<Second>,
+    /// Paths of raw output, relative to the sweep's folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub raw: Vec<String>,
+}
+
+/// Whether the server's life in which the trial ran walked its client counts up or down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    Up,
+    Down,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", tag = "is", content = "why")]
+pub enum Outcome {
+    Valid,
+    /// It ran, but a proof failed: the figures do not belong to the cell.
+    Invalid(Vec<String>),
+    /// It did not run to its end.
+    Failed(String),
+}
+
+/// What had to hold before the figures count: the heap that bound, the server's version, its variables, the CPU masks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    pub what: String,
+    pub wanted: String,
+    pub found: String,
+    pub holds: bool,
+}
+
+macro_rules! figures {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// The figures of the measured window (rates, times, counts) and of the memory around it.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        pub struct Figures {
+            $($(#[$doc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $name: Option<f64>,)*
+        }
+    };
+}
+
+figures! {
+    /// Transactions per second, from the target's own counters inside the window in which every client is connected.
+    tps,
+    /// Length of that window.
+    seconds,
+    transactions,
+    /// What the load generator itself printed.
+    tps_reported,
+    latency_mean_ms,
+    latency_p50_ms,
+    latency_p95_ms,
+    latency_p99_ms,
+    latency_p999_ms,
+    errors,
+    retries,
+    server_cpu_s,
+    client_cpu_s,
+    voluntary_switches,
+    involuntary_switches,
+    minor_faults,
+    major_faults,
+    /// Before the first client of this life of the server.
+    rss_start,
+    /// At the end of the window.
+    rss_loaded,
+    pss_loaded,
+    anonymous_loaded,
+    lazyfree_loaded,
+    /// Highest seen during the trial.
+    rss_peak,
+    /// A while after the last client left.
+    rss_idle,
+    /// What the server thinks it uses (MariaDB's `Memory_used`).
+    server_says_used,
+    /// A fixed loop on the load's CPUs next to the trial: 1.0 is the sweep's fastest.
+    host_speed,
+    /// CPU time that the lab itself took while it watched.
+    watcher_cpu_s,
+}
+
+/// What was seen in one second of the trial, counted from its start; warm-up has negative times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Second {
+    pub at: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tps: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pss: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anonymous: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lazyfree: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub minor_faults: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub major_faults: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voluntary_switches: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub involuntary_switches: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_cpu_s: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_cpu_s: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_says_used: Option<f64>,
+}
