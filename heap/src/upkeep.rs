@@ -130,7 +130,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
     while idle <= DECAY_TICKS && !os::only_thread() {
         let tick = (options::DECAY_MS.get() as u64 / u64::from(DECAY_TICKS)).max(5);
         os::futex_wait(state, RUNNING, tick);
-        idle = if tick_once() { 0 } else { idle + 1 };
+        idle = if pass() { 0 } else { idle + 1 };
     }
     state.store(NONE, Release);
     core::ptr::null_mut()
@@ -142,7 +142,7 @@ fn piggyback() {
     // SAFETY: every x86-64 has a time stamp counter; its pace matters little here.
     let (now, next) = (unsafe { _rdtsc() }, NEXT.load(Relaxed));
     if now > next && NEXT.compare_exchange(next, now + (1 << 29), Relaxed, Relaxed).is_ok() && next != 0 {
-        tick_once();
+        pass();
     }
 }
 
@@ -222,7 +222,7 @@ fn rested(rest: &AtomicU8, used: bool) -> bool {
 }
 
 /// A tick and its pass. False if there is nothing left to wait for.
-fn tick_once() -> bool {
+pub fn pass() -> bool {
     let Some(_turn) = Turn::take() else { return true };
     TICK.store(stats::tick().wrapping_add(1), Relaxed);
     let mut busy = false;

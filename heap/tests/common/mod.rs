@@ -6,6 +6,9 @@ pub mod face;
 pub mod replay;
 pub mod shadow;
 
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -69,6 +72,21 @@ pub fn alone(name: &str, options: &str, test: fn()) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     print!("{}", text(&out.stdout));
     assert!(out.status.success(), "{}: {}", out.status, text(&out.stderr));
+}
+
+/// What a call writes to stderr. For a program that has one thread at work.
+pub fn stderr_of(call: impl FnOnce()) -> String {
+    let mut text = String::new();
+    // SAFETY: the descriptors are new and this function's own, but 2, which gets back what it was.
+    unsafe {
+        let (mut file, before) = (File::from_raw_fd(libc::memfd_create(c"stderr".as_ptr(), 0)), libc::dup(2));
+        assert!(before >= 0 && libc::dup2(file.as_raw_fd(), 2) == 2);
+        call();
+        libc::dup2(before, 2);
+        libc::close(before);
+        file.rewind().and_then(|()| file.read_to_string(&mut text)).unwrap();
+    }
+    text
 }
 
 /// Waits until nothing is wrong: what the upkeep has in its hands comes down within moments.

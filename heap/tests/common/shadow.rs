@@ -3,15 +3,19 @@
 //! - no two live blocks overlap; each is aligned, and as large as was asked for;
 //! - a block's contents stay, its usable size too; calloc's are zeros; realloc takes them along;
 //! - the statistics say how many blocks of each bucket are live, to the block;
+//! - a free of anything but a live block is reported, in one line that names it, and changes nothing;
 //! - when all is freed and purged, nothing is left.
 //!
 //! A block of up to 4 KiB is filled whole; of a larger one, both ends and a word on each page.
 
-use super::face;
+use super::{Random, face, stderr_of};
 use heap::bucket::{self, BUCKETS, COUNT, MEDIUM_MAX, PAGE, UNIT};
-use heap::inspect;
+use heap::estate::WINDOW;
+use heap::{inspect, options, stats, upkeep};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::ops::Range;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Op {
@@ -25,6 +29,12 @@ pub enum Op {
     /// Every n-th block.
     FreeSome(usize),
     Usable(usize),
+    /// A wrong free (or realloc, or a question after its size): which way, and of what.
+    Wrong(usize, usize),
+    /// The option `slot_bytes`.
+    Bound(usize),
+    /// A pass of upkeep.
+    Pass,
     Purge,
     Census,
 }
@@ -35,12 +45,15 @@ pub fn op([kind, a, b, c]: [u8; 4]) -> Op {
     let size = |most: u32| ((256 + b as usize) << (a as u32 % most)) >> 8;
     let any = a as usize | (b as usize) << 8;
     match kind % 32 {
-        0..6 => Op::Malloc(size(23)),
+        0..5 => Op::Malloc(size(23)),
+        5 => Op::Pass,
         6..10 => Op::Many(size(12), c as usize),
-        10..13 => Op::Calloc(size(23)),
+        10..12 => Op::Calloc(size(23)),
+        12 => Op::Bound(size(23)),
         13..16 => Op::Aligned(16 << (c % 19), size(23)),
         16..19 => Op::Realloc(c as usize, size(23)),
-        19..26 => Op::Free(any),
+        19..25 => Op::Free(any),
+        25 => Op::Wrong(c as usize, any),
         26..28 => Op::FreeSome(1 + c as usize % 8),
         28 => Op::Usable(any),
         29 => Op::Malloc(any % 1040),
@@ -57,52 +70,78 @@ pub fn ops(bytes: &[u8]) -> impl Iterator<Item = Op> {
 pub struct Block {
     at: usize,
     usable: usize,
-    seed: u64,
+    /// Where in PATTERN its contents begin.
+    seed: usize,
     /// A run of its own, in no bucket.
     large: bool,
 }
+
+/// What blocks are filled with. Copied and compared as a whole: the fuzzer looks at every step of a loop.
+/// Every fourth word is 0: such a first word makes a free look twice.
+static PATTERN: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let mut random = Random(0);
+    let words = (0..(SEEDS + 2 * PAGE) / 8).map(|i| if i % 4 == 0 { 0 } else { random.next() });
+    words.flat_map(u64::to_le_bytes).collect()
+});
+const SEEDS: usize = 1 << 16;
 
 impl Block {
     fn pointer(&self) -> *mut u8 {
         self.at as *mut u8
     }
 
-    fn words(&self) -> impl Iterator<Item = usize> {
+    /// The parts that are filled: none longer than a page.
+    fn parts(&self) -> impl Iterator<Item = Range<usize>> {
         let n = self.usable;
-        let (ends, step) = if n <= PAGE { (n, PAGE) } else { (512, PAGE) };
-        (0..ends).chain((ends..n).step_by(step)).chain(n - ends..n).step_by(8).filter(|at| at % 8 == 0)
+        let (ends, pages) = if n <= PAGE { ([0..n, n..n], 0) } else { ([0..512, n - 512..n], n / PAGE) };
+        (0..pages).map(|k| k * PAGE..k * PAGE + 8).chain(ends)
     }
 
-    fn value(&self, at: usize) -> u64 {
-        self.seed ^ (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    fn value(&self, part: &Range<usize>) -> &'static [u8] {
+        let at = (part.start + part.start / PAGE * 8) % PAGE;
+        &PATTERN[self.seed + at..][..part.len()]
     }
 
     fn fill(&self) {
-        // SAFETY: the block is ours, and this far usable.
-        self.words().for_each(|at| unsafe { self.pointer().add(at).cast::<u64>().write(self.value(at)) });
+        for part in self.parts() {
+            // SAFETY: the block is ours, and this far usable.
+            let place = unsafe { std::slice::from_raw_parts_mut(self.pointer().add(part.start), part.len()) };
+            place.copy_from_slice(self.value(&part));
+        }
     }
 
     /// The contents at `p`, up to `n` bytes, are still this block's.
     fn check(&self, p: *mut u8, n: usize) {
-        for at in self.words().take_while(|at| at + 8 <= n) {
+        for part in self.parts() {
+            let len = n.saturating_sub(part.start).min(part.len());
             // SAFETY: as above.
-            let found = unsafe { p.add(at).cast::<u64>().read() };
-            assert!(found == self.value(at), "{self:?} was written to, at {at}: {found:#x}");
+            let found = unsafe { std::slice::from_raw_parts(p.add(part.start.min(n)), len) };
+            assert!(found == &self.value(&part)[..len], "{self:?} was written to, in {part:?}: {found:x?}");
         }
     }
 }
 
 /// The blocks of one thread.
-#[derive(Default)]
 pub struct Shadow {
     blocks: Vec<Block>,
     /// Beginning -> end.
     ranges: BTreeMap<usize, usize>,
     bytes: usize,
+    /// Where the last blocks lay that were freed, and how many there have been.
+    freed: [usize; 64],
+    frees: usize,
+    /// Wrong frees that the heap has reported.
+    pub wrong: usize,
 }
 
 const MOST_BYTES: usize = 128 << 20;
 const MOST_BLOCKS: usize = 20_000;
+
+impl Default for Shadow {
+    fn default() -> Shadow {
+        Shadow { blocks: Vec::new(), ranges: BTreeMap::new(), bytes: 0, freed: [0; 64], frees: 0, wrong: 0 }
+    }
+}
 
 impl Shadow {
     pub fn len(&self) -> usize {
@@ -119,7 +158,7 @@ impl Shadow {
                 let p = face::calloc(size);
                 // SAFETY: the block holds that many bytes.
                 let zeros = unsafe { std::slice::from_raw_parts(p, size) };
-                assert!(zeros.iter().all(|b| *b == 0), "calloc({size}) is not zero");
+                assert!(zeros.chunks(PAGE).all(|c| *c == [0; PAGE][..c.len()]), "calloc({size}) is not zero");
                 self.add(p, 16, size, size > MEDIUM_MAX);
             }
             Op::Aligned(align, size) => {
@@ -134,9 +173,10 @@ impl Shadow {
                     assert_eq!(face::usable(block.pointer()), block.usable, "usable size changed");
                 }
             }
-            Op::Purge => {
-                heap::upkeep::purge();
-            }
+            Op::Wrong(way, what) => self.wrong(way, what),
+            Op::Bound(bytes) => set("slot_bytes", bytes),
+            Op::Pass => _ = upkeep::pass(),
+            Op::Purge => _ = upkeep::purge(),
             Op::Census => self.check_census(),
         }
     }
@@ -146,12 +186,12 @@ impl Shadow {
     }
 
     fn add(&mut self, p: *mut u8, align: usize, size: usize, large: bool) {
-        static SEED: AtomicU64 = AtomicU64::new(1);
+        static SEED: AtomicUsize = AtomicUsize::new(1);
         let at = p as usize;
         assert!(at != 0 && at.is_multiple_of(align), "{p:?} for {size} bytes at a multiple of {align}");
         let usable = face::usable(p);
         assert!(usable >= size, "{size} bytes asked for, {usable} usable");
-        let seed = SEED.fetch_add(1, Relaxed).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let seed = SEED.fetch_add(0x9e37_79b9, Relaxed) * 8 % SEEDS;
         self.adopt(Block { at, usable, seed, large }).fill();
     }
 
@@ -190,7 +230,40 @@ impl Shadow {
     fn free(&mut self, i: usize) {
         if let Some(block) = self.hand_over(i) {
             face::free(block.pointer());
+            self.freed[self.frees % self.freed.len()] = block.at;
+            self.frees += 1;
         }
+    }
+
+    /// A call with a pointer that is no live block's. (With threads it might be another's.)
+    fn wrong(&mut self, way: usize, what: usize) {
+        let (base, limit) = (WINDOW.base.load(Relaxed), WINDOW.limit.load(Relaxed));
+        let inside = |step: usize| match &self.blocks[..] {
+            [] => base + what % limit,
+            blocks => blocks[what % blocks.len()].at + step,
+        };
+        let p = match way % 8 {
+            0..3 => self.freed[what % self.freed.len()],
+            3 => inside(1 + what % 31),
+            4 => inside(16),
+            5 => base + (what << 9 | way >> 5 << 4) % limit,
+            6 => base + limit + what,
+            _ => what,
+        };
+        if p == 0 || self.ranges.contains_key(&p) {
+            return;
+        }
+        set("abort", 0);
+        let (before, p) = (stats::WRONG.load(Relaxed), p as *mut u8);
+        let report = stderr_of(|| match way >> 3 & 3 {
+            0 => assert!(face::realloc(p, what).is_null()),
+            1 => assert_eq!(face::usable(p), 0),
+            _ => face::free(p),
+        });
+        let line = format!("evenkeel: {p:?}: ");
+        assert!(report.starts_with(&line) && report.lines().count() == 1, "wrong free of {p:?}: {report:?}");
+        assert_eq!(stats::WRONG.load(Relaxed), before + 1);
+        self.wrong += 1;
     }
 
     fn free_some(&mut self, n: usize) {
@@ -215,17 +288,22 @@ impl Shadow {
         (counts, bytes)
     }
 
-    /// Frees everything; says what is left then, of which there should be nothing.
+    /// Frees everything.
     pub fn close(&mut self) {
         self.free_some(1);
     }
 }
 
-/// A failed test leaves the heap as it found it, for proptest to try a shorter sequence.
+/// Leaves the heap as it was found: for the fuzzer's next input, or for proptest to try a shorter one.
 impl Drop for Shadow {
     fn drop(&mut self) {
+        set("slot_bytes", options::SLOT_BYTES.default);
         self.blocks.drain(..).for_each(|block| face::free(block.pointer()));
     }
+}
+
+fn set(option: &str, value: usize) {
+    options::set(option.as_bytes(), value.to_string().as_bytes()).unwrap();
 }
 
 /// Compares the statistics with what these threads hold.
@@ -256,7 +334,7 @@ pub fn differs(shadows: &[&Shadow]) -> Option<String> {
 
 /// With nothing live, a purge leaves nothing: no cached block, no span, no page.
 pub fn anything_left() -> Option<String> {
-    heap::upkeep::purge();
+    upkeep::purge();
     if let Some(wrong) = differs(&[]) {
         return Some(wrong);
     }
