@@ -10,8 +10,7 @@
 use crate::bucket::{BATCH, COUNT};
 use crate::estate::{self, BATCHES};
 use crate::stack::Stack;
-use crate::sync::AtomicU32;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 #[repr(C)]
 struct Batch {

@@ -22,7 +22,7 @@
 use crate::bucket::{PAGE, UNIT, UNIT_SHIFT};
 use crate::os;
 use crate::stats::WAITS;
-use core::sync::atomic::{
+use crate::sync::{
     AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release},
 };

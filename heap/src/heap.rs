@@ -16,12 +16,12 @@ use crate::report::{Fault, fault};
 use crate::slot;
 use crate::span::{self, units_for};
 use crate::stats::{self, FLUSHES, REFILLS};
-use crate::upkeep;
-use core::ptr::null_mut;
-use core::sync::atomic::{
+use crate::sync::{
     AtomicBool, AtomicU32,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+use crate::upkeep;
+use core::ptr::null_mut;
 
 const UNBORN: u32 = 0;
 const OPENING: u32 = 1;

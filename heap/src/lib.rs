@@ -16,34 +16,20 @@
 
 #![cfg_attr(not(test), no_std)]
 
-#[cfg(not(loom))]
 pub mod bucket;
-#[cfg(not(loom))]
 pub mod depot;
-#[cfg(not(loom))]
 pub mod estate;
-#[cfg(not(loom))]
 pub mod heap;
-#[cfg(not(loom))]
 pub mod inspect;
 pub mod map;
-#[cfg(not(loom))]
 pub mod options;
-#[cfg(not(loom))]
 pub mod os;
-#[cfg(not(loom))]
 pub mod pages;
-#[cfg(not(loom))]
 mod report;
-#[cfg(not(loom))]
 pub mod slot;
-#[cfg(not(loom))]
 pub mod span;
 pub mod stack;
-#[cfg(not(loom))]
 pub mod stats;
 pub mod sync;
-#[cfg(not(loom))]
 pub mod text;
-#[cfg(not(loom))]
 pub mod upkeep;

@@ -39,12 +39,6 @@ pub enum Then {
 }
 
 impl<const WORDS: usize> Map<WORDS> {
-    #[cfg(loom)]
-    pub fn new() -> Self {
-        let words = core::array::from_fn(|_| AtomicU64::new(0));
-        Map { place: AtomicU32::new(RETIRED), free: AtomicU32::new(0), blocks: AtomicU32::new(0), words }
-    }
-
     /// Begins a life: all blocks free, the span in the caller's hands.
     pub fn fill(&self, blocks: usize) {
         self.place.store(LISTED, Relaxed);

@@ -15,10 +15,10 @@ use crate::bucket::{PAGE, UNIT};
 use crate::estate::{self, CHUNK, CHUNK_UNITS, OPEN, chunk, limit_chunk};
 use crate::os;
 use crate::stats;
-use crate::sync::step;
-use core::sync::atomic::{
+use crate::sync::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
+    step,
 };
 
 pub struct Run {

@@ -24,12 +24,12 @@ use crate::bucket::{BUCKETS, COUNT, HEADS, PAGE, SLOT_ENTRIES};
 use crate::estate::{self, SLOTS};
 use crate::options;
 use crate::os;
-use crate::sync::step;
-use core::arch::naked_asm;
-use core::sync::atomic::{
+use crate::sync::{
     AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
+    step,
 };
+use core::arch::naked_asm;
 
 pub const MAX_CIDS: usize = 8192;
 const SLOT_BYTES: usize = (SLOT_ENTRIES * 8).next_multiple_of(PAGE);

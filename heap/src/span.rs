@@ -16,7 +16,7 @@ use crate::pages;
 use crate::report::{self, Fault};
 use crate::stack::Stack;
 use crate::stats;
-use core::sync::atomic::{
+use crate::sync::{
     AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
 };

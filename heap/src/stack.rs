@@ -13,13 +13,7 @@ pub struct Stack {
 }
 
 impl Stack {
-    #[cfg(not(loom))]
     pub const fn new() -> Stack {
-        Stack { head: AtomicU64::new(0) }
-    }
-
-    #[cfg(loom)]
-    pub fn new() -> Stack {
         Stack { head: AtomicU64::new(0) }
     }
 

@@ -1,9 +1,7 @@
-//! Atomics as the lock-free leaves use them: core's, or loom's while loom checks every interleaving.
+//! Atomics as the heap's structures use them. `tests/loom` takes the sources with another `sync` in this one's
+//! place, over loom's atomics.
 
-#[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-#[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// A point where another thread may come between. Nothing, unless built with `--cfg delays`: then a
 /// random wait, so that the stress test meets the rare orders often.
