@@ -192,11 +192,15 @@ fn spill(bucket: usize, blocks: &mut [usize]) {
     }
 }
 
-/// Puts a block that is no longer in the program's hands into the slot, making room if need be.
+/// Puts a block that is no longer in the program's hands into the slot.
 fn put(bucket: usize, p: usize) {
-    if !slot::by_rseq() && slot::push(bucket, &[p]) == 1 {
-        return;
+    if slot::push(bucket, &[p]) == 0 {
+        put_missed(bucket, p);
     }
+}
+
+/// The same, when the slot had no room: makes some.
+fn put_missed(bucket: usize, p: usize) {
     let room = slot::widen(bucket);
     if room > 0 && slot::push(bucket, &[p]) == 1 {
         if bucket < LINE && room == slot::FIRST_ROOM {
@@ -226,7 +230,8 @@ pub extern "C" fn free_slow(p: *mut u8, bucket: usize, caller: usize) {
     enter();
     upkeep::poke(caller);
     if bucket != 0 {
-        return put(bucket, p);
+        // By rseq the fast path has tried already.
+        return if slot::by_rseq() { put_missed(bucket, p) } else { put(bucket, p) };
     }
     match find(p) {
         Ok(Block::Small(bucket)) => {

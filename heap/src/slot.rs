@@ -37,7 +37,10 @@ const SLOT_BYTES: usize = (SLOT_ENTRIES * 8).next_multiple_of(PAGE);
 const ROOM_BYTES: usize = HEADS - 1;
 const HAND: usize = HEADS - 2;
 const CLAIM: usize = HEADS - 3;
-const _: () = assert!(CLAIM >= COUNT);
+/// When the last miss was, and the mean gap between misses, in ticks of the time stamp counter.
+const MISSED: usize = HEADS - 4;
+const GAP: usize = HEADS - 5;
+const _: () = assert!(GAP >= COUNT);
 
 /// What the fast paths need, in one cache line.
 #[repr(C, align(64))]
@@ -558,8 +561,26 @@ fn set_end(slot: usize, bucket: usize, to: usize) -> bool {
 /// The first room that a bucket gets in a slot.
 pub const FIRST_ROOM: usize = 8;
 
-/// Gives a bucket of the current slot a longer stack, at the cost of buckets that do not use theirs
-/// if the slot's bound demands it. Says how long the stack may be now (0: no slot at hand).
+/// Mean gaps between misses, in ticks of the time stamp counter. Below the first (some 4 microseconds) they cost
+/// a CPU a few percent of its time, and longer stacks are worth their memory; above the second they cost
+/// next to nothing, and shorter ones would do.
+const DEAR_GAP: u64 = 12 << 10;
+const CHEAP_GAP: u64 = 4 * DEAR_GAP;
+
+/// Notes a miss; the mean gap between them by now.
+fn miss_gap(slot: usize) -> u64 {
+    // SAFETY: the instruction only reads a counter.
+    let now = unsafe { core::arch::x86_64::_rdtsc() };
+    let (missed, gap) = (entry(slot, MISSED), entry(slot, GAP));
+    let this = now.wrapping_sub(missed.load(Relaxed)).min(2 * CHEAP_GAP);
+    let mean = gap.load(Relaxed) * 15 / 16 + this / 16;
+    missed.store(now, Relaxed);
+    gap.store(mean, Relaxed);
+    mean
+}
+
+/// Gives a bucket of the current slot a longer stack where that pays, at the cost of buckets that do not
+/// use theirs if the slot's bound demands it. Says how long the stack may be now (0: no slot at hand).
 pub fn widen(bucket: usize) -> usize {
     if by_rseq() {
         return current().map_or(0, |slot| widen_in(slot, bucket));
@@ -571,7 +592,11 @@ fn widen_in(slot: usize, bucket: usize) -> usize {
     let it = &BUCKETS[bucket];
     let (size, room) = (it.size as usize, it.room as usize);
     let have = end(head(slot, bucket).load(Relaxed)).saturating_sub(begin(bucket));
-    if have >= room {
+    let gap = miss_gap(slot);
+    if gap > CHEAP_GAP {
+        narrow_others(slot, bucket);
+    }
+    if have >= room || (have >= FIRST_ROOM && gap > DEAR_GAP) {
         return have;
     }
     let want = (have * 2).clamp(FIRST_ROOM.min(room), room);

@@ -245,10 +245,16 @@ impl Span {
         for i in 0..taken {
             let p = out[i];
             let (word, seal) = (estate::first_word(p), estate::seal(p));
-            match word.load(Relaxed) {
+            // Fresh from the kernel: 0. To look at it before writing would cost a second page fault and
+            // a shootdown of every CPU's translation.
+            let was = if unsealed {
+                word.compare_exchange(0, seal, Relaxed, Relaxed).unwrap_or_else(|w| w)
+            } else {
+                word.load(Relaxed)
+            };
+            match was {
                 w if w == seal => {}
-                // Fresh from the kernel.
-                0 if unsealed => word.store(seal, Relaxed),
+                0 if unsealed => {}
                 _ => {
                     // Left out for good: somebody else may be using it.
                     report::fault(Fault::Broken, p, self.block_size());

@@ -4,4 +4,5 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod import;
 pub mod record;

@@ -1,0 +1,230 @@
+//! TidesDB with one table: opened, filled, settled, checked. `Ledger` is what the table must hold by the clients' account;
+//! a scan that finds something else means that memory was damaged somewhere.
+
+use crate::Failure;
+use crate::args::Args;
+use crate::directory::Directory;
+use crate::event::{Checked, Settled};
+use crate::inbox::Inbox;
+use crate::row;
+use rand::rngs::SmallRng;
+use rand::{Rng, SeedableRng};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use tidesdb::{ColumnFamily, ColumnFamilyConfig, Config, IsolationLevel, LogLevel, SyncMode, TidesDB, Transaction};
+
+pub const ISOLATION: &str = "snapshot";
+pub const DURABILITY: &str = "none";
+
+const TABLE: &str = "sbtest";
+/// Rows of one transaction while the table is filled.
+const BATCH: u64 = 500;
+/// `k` starts below this.
+const K: u64 = 1 << 20;
+
+/// The table is quiet when nothing moved for this many looks in a row.
+const LOOKS: u32 = 5;
+const LOOK: Duration = Duration::from_millis(20);
+
+pub struct Database {
+    // Above the directory, so that it is closed before its files go.
+    tidesdb: TidesDB,
+    _directory: Directory,
+    pub ledger: Ledger,
+    pub value_bytes: usize,
+}
+
+/// What the table must hold, by the account of every committed transaction.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    pub rows: u64,
+    /// Sum of `k` over all rows, modulo 2^64.
+    pub sum: u64,
+    /// The lowest id that no row ever had.
+    pub next_id: AtomicU64,
+    /// Ids below `rows` whose rows were deleted and that no client holds now.
+    pub holes: Vec<u64>,
+    /// Commits that failed in a way that does not tell whether they were applied.
+    pub uncertain: u64,
+}
+
+/// A client's way into the table.
+pub struct Table<'a> {
+    tidesdb: &'a TidesDB,
+    pub rows: ColumnFamily<'a>,
+}
+
+impl<'a> Table<'a> {
+    pub fn begin(&self) -> tidesdb::Result<Transaction<'a>> {
+        self.tidesdb.begin_transaction_with_isolation(IsolationLevel::Snapshot)
+    }
+}
+
+impl Database {
+    pub fn open(args: &Args) -> Result<Database, Failure> {
+        let directory = Directory::claim(&args.dir)?;
+        let mib = 1 << 20;
+        let config = Config::new(directory.database())
+            .log_level(LogLevel::Warn)
+            .memtable_sync_mode(SyncMode::None)
+            .memtable_write_buffer_size(args.write_buffer as usize * mib)
+            .block_cache_size(args.cache as usize * mib);
+        let tidesdb = TidesDB::open(config).map_err(|e| Failure::Run(format!("cannot open TidesDB: {e}")))?;
+        tidesdb
+            .create_column_family(TABLE, ColumnFamilyConfig::new().keep_values_inline(true))
+            .map_err(|e| Failure::Run(format!("cannot create the table: {e}")))?;
+        let value_bytes = args.value_bytes as usize;
+        Ok(Database { tidesdb, _directory: directory, ledger: Ledger::default(), value_bytes })
+    }
+
+    pub fn table(&self) -> Result<Table<'_>, Failure> {
+        let rows = self
+            .tidesdb
+            .get_column_family(TABLE)
+            .map_err(|e| Failure::Run(format!("cannot open the table: {e}")))?;
+        Ok(Table { tidesdb: &self.tidesdb, rows })
+    }
+
+    /// Fills the table with ids `0..rows`, flushes it and waits until it is quiet. False if a signal came.
+    pub fn prepare(&mut self, rows: u64, seed: u64, inbox: &mut Inbox) -> Result<bool, Failure> {
+        let mut sum = 0u64;
+        let mut rng = SmallRng::seed_from_u64(seed);
+        let mut value = vec![0; self.value_bytes];
+        let table = self.table()?;
+        let failed = |e| Failure::Run(format!("cannot fill the table: {e}"));
+        for first in (0..rows).step_by(BATCH as usize) {
+            if inbox.stopped() {
+                return Ok(false);
+            }
+            let mut transaction = table.begin().map_err(failed)?;
+            for id in first..rows.min(first + BATCH) {
+                let k = rng.random_range(0..K);
+                row::write(&mut value, id, k, rng.random());
+                transaction.put(&table.rows, &row::key(id), &value).map_err(failed)?;
+                sum = sum.wrapping_add(k);
+            }
+            transaction.commit().map_err(failed)?;
+        }
+        drop(table);
+        self.tidesdb.flush_memtable().map_err(failed)?;
+        self.ledger = Ledger { rows, sum, next_id: AtomicU64::new(rows), ..Ledger::default() };
+        Ok(self.settle(Duration::from_secs(30), inbox)?.is_some())
+    }
+
+    /// Waits until no flush and no compaction is under way, queued or newly done. `None` if a signal came.
+    pub fn settle(&self, timeout: Duration, inbox: &mut Inbox) -> Result<Option<Settled>, Failure> {
+        let table = self.table()?;
+        let start = Instant::now();
+        let (mut before, mut looks) = (None, 0);
+        loop {
+            let now = self.tidesdb.get_db_stats().map_err(|e| Failure::Run(format!("TidesDB's statistics: {e}")))?;
+            let still = !now.is_flushing
+                && now.immutable_memtable_count == 0
+                && now.compaction_pending_count == 0
+                && !table.rows.is_compacting();
+            let done = (now.flush_count, now.compaction_count, now.vlog_reclaim_calls);
+            looks = if still && before == Some(done) { looks + 1 } else { 0 };
+            before = Some(done);
+            let quiet = looks >= LOOKS;
+            if quiet || start.elapsed() >= timeout {
+                return Ok(Some(Settled { waited_s: start.elapsed().as_secs_f64(), quiet }));
+            }
+            if !inbox.wait(LOOK) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Reads the whole table and compares it with the ledger. `None` if a signal came.
+    pub fn check(&self, inbox: &mut Inbox) -> Result<Option<Checked>, Failure> {
+        let table = self.table()?;
+        let ledger = &self.ledger;
+        loop {
+            let found = match self.scan(&table, inbox) {
+                Ok(Some(found)) => found,
+                Ok(None) => return Ok(None),
+                // The scan met a compaction that moves what it reads: ask again.
+                Err(Damage::TidesDB(e)) if e.is_locked() => continue,
+                Err(Damage::TidesDB(e)) => {
+                    return Ok(Some(Checked { holds: false, what: format!("the table cannot be read: {e}") }));
+                }
+                Err(Damage::Row(what)) => return Ok(Some(Checked { holds: false, what })),
+            };
+            let holds = found == (Found { rows: ledger.rows, sum: ledger.sum });
+            let mut what = format!(
+                "{} rows with sum {} of k in the table, {} rows with sum {} by the clients' account",
+                found.rows, found.sum, ledger.rows, ledger.sum
+            );
+            if ledger.uncertain > 0 {
+                what += &format!("; {} commits failed without saying whether they were applied", ledger.uncertain);
+            }
+            return Ok(Some(Checked { holds, what }));
+        }
+    }
+
+    fn scan(&self, table: &Table, inbox: &mut Inbox) -> Result<Option<Found>, Damage> {
+        let transaction = table.begin()?;
+        let mut rows = transaction.new_iterator(&table.rows)?;
+        let mut found = Found { rows: 0, sum: 0 };
+        let mut last = None;
+        rows.seek_to_first()?;
+        while rows.is_valid() {
+            let (key, value) = rows.key_value()?;
+            let id = row::id_of(&key).ok_or_else(|| Damage::Row(format!("a key of {} bytes in the table", key.len())))?;
+            if last.is_some_and(|last| last >= id) {
+                return Err(Damage::Row(format!("row {id} comes after row {}", last.unwrap_or(0))));
+            }
+            let k = row::k_of_checked(&value, id, self.value_bytes)
+                .ok_or_else(|| Damage::Row(format!("row {id} is not what was written")))?;
+            last = Some(id);
+            found.rows += 1;
+            found.sum = found.sum.wrapping_add(k);
+            if found.rows % 4096 == 0 && inbox.stopped() {
+                return Ok(None);
+            }
+            rows.next()?;
+        }
+        Ok(Some(found))
+    }
+}
+
+impl Ledger {
+    /// Takes one client's account over.
+    pub fn add(&mut self, account: Account) {
+        self.rows = self.rows.wrapping_add_signed(account.rows);
+        self.sum = self.sum.wrapping_add(account.sum);
+        self.uncertain += account.uncertain;
+        self.holes.extend(account.holes);
+    }
+
+    pub fn fresh(&self) -> u64 {
+        self.next_id.fetch_add(1, Relaxed)
+    }
+}
+
+/// What one client changed in the table, over all its committed transactions.
+#[derive(Debug, Default)]
+pub struct Account {
+    pub rows: i64,
+    pub sum: u64,
+    pub uncertain: u64,
+    /// Ids whose rows it deleted and did not insert again.
+    pub holes: Vec<u64>,
+}
+
+#[derive(PartialEq)]
+struct Found {
+    rows: u64,
+    sum: u64,
+}
+
+enum Damage {
+    TidesDB(tidesdb::Error),
+    Row(String),
+}
+
+impl From<tidesdb::Error> for Damage {
+    fn from(e: tidesdb::Error) -> Self {
+        Damage::TidesDB(e)
+    }
+}
