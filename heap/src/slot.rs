@@ -569,8 +569,7 @@ const CHEAP_GAP: u64 = 4 * DEAR_GAP;
 
 /// Notes a miss; the mean gap between them by now.
 fn miss_gap(slot: usize) -> u64 {
-    // SAFETY: the instruction only reads a counter.
-    let now = unsafe { core::arch::x86_64::_rdtsc() };
+    let now = os::clock();
     let (missed, gap) = (entry(slot, MISSED), entry(slot, GAP));
     let this = now.wrapping_sub(missed.load(Relaxed)).min(2 * CHEAP_GAP);
     let mean = gap.load(Relaxed) * 15 / 16 + this / 16;

@@ -19,7 +19,6 @@ use crate::pages;
 use crate::slot;
 use crate::span;
 use crate::stats::{self, DECAY_TICKS, TICK};
-use core::arch::x86_64::_rdtsc;
 use core::ffi::c_void;
 use core::sync::atomic::{
     AtomicU8, AtomicU64, AtomicUsize,
@@ -139,8 +138,7 @@ extern "C" fn run(_: *mut c_void) -> *mut c_void {
 /// For slow paths, where no thread could be had: a pass when a tick's time is over.
 fn piggyback() {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    // SAFETY: every x86-64 has a time stamp counter; its pace matters little here.
-    let (now, next) = (unsafe { _rdtsc() }, NEXT.load(Relaxed));
+    let (now, next) = (os::clock(), NEXT.load(Relaxed));
     if now > next && NEXT.compare_exchange(next, now + (1 << 29), Relaxed, Relaxed).is_ok() && next != 0 {
         pass();
     }
