@@ -4,5 +4,12 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod digest;
+pub mod experiment;
+pub mod heaps;
 pub mod import;
+pub mod observe;
+pub mod placement;
 pub mod record;
+pub mod rng;
+pub mod wrong;

@@ -1,0 +1,382 @@
+//! An experiment: the TOML file in which a person says what to run. It is checked whole before anything runs; whatever is wrong is
+//! said with its line and what to do.
+//!
+//! `read` knows the text only; whether heaps and programs are on this machine is for `plan`.
+
+use crate::placement;
+use crate::wrong::wrong;
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use toml::Spanned;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// The question, in a few words.
+    pub title: String,
+    /// Where the parameters come from, what to expect.
+    #[serde(default)]
+    pub about: String,
+    pub target: Target,
+    pub load: Load,
+    pub factors: Factors,
+    #[serde(default)]
+    pub plan: Rounds,
+    #[serde(default)]
+    pub placement: Placement,
+    /// Heaps with settings, or from a path, under a name of their own.
+    #[serde(default)]
+    pub heaps: BTreeMap<String, NamedHeap>,
+}
+
+/// What is run: one of the tables `[target.embedded]`, `[target.mariadb]`, `[target.command]`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum Target {
+    Embedded(Embedded),
+    Mariadb(Mariadb),
+    Command(CommandTarget),
+}
+
+/// TidesDB in a process of its own (`evenkeel-embedded`); what is not said is that program's default.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Embedded {
+    pub rows: Option<u64>,
+    pub value_bytes: Option<u32>,
+    pub range_rows: Option<u64>,
+    pub distribution: Option<String>,
+    pub mix: Option<String>,
+    pub write_buffer_mib: Option<u32>,
+    pub cache_mib: Option<u32>,
+}
+
+/// MariaDB or MySQL from an installed prefix, on a private data directory.
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Mariadb {
+    /// Lines of the server's configuration, as `name = value`.
+    #[serde(default)]
+    pub options: BTreeMap<String, toml::Value>,
+}
+
+/// Any server: a command that starts it, and how to know that it is ready.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct CommandTarget {
+    /// `{dir}` stands for the private folder, `{clients}` for the most clients to come.
+    pub start: Vec<String>,
+    /// Run until it succeeds.
+    pub ready: Vec<String>,
+    /// The load: `{clients}`, `{seconds}`, `{dir}` and `{test}` are filled in.
+    pub load: Vec<String>,
+    /// A regular expression whose first group in the load's output is the rate.
+    pub rate: String,
+    #[serde(default = "default_start_s")]
+    pub start_s: f64,
+}
+
+fn default_start_s() -> f64 {
+    30.0
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Load {
+    /// sysbench's test names or paths of Lua files; `oltp` is the embedded target's own.
+    pub tests: Vec<Spanned<String>>,
+    /// Seconds before the window, once every client is connected.
+    #[serde(default = "default_warmup")]
+    pub warmup: f64,
+    /// Seconds of the measured window.
+    pub seconds: f64,
+    /// Seconds of rest after each trial, at the end of which idle memory is read.
+    #[serde(default = "default_idle")]
+    pub idle: f64,
+    /// The longest wait for dirty pages and I/O to be quiet before a trial.
+    #[serde(default = "default_settle")]
+    pub settle_at_most: f64,
+    #[serde(default = "default_tables")]
+    pub tables: u32,
+    #[serde(default = "default_rows")]
+    pub rows: u64,
+    #[serde(default = "default_percentile")]
+    pub percentile: u32,
+    #[serde(default = "default_ps_mode")]
+    pub ps_mode: String,
+    #[serde(default = "default_rand_type")]
+    pub rand_type: String,
+    /// `restore`: a prepared data directory is copied back for each life of a server; `fresh`: prepared anew each time.
+    #[serde(default)]
+    pub prepare: Prepare,
+    /// Further options for sysbench.
+    #[serde(default)]
+    pub extra: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Prepare {
+    #[default]
+    Restore,
+    Fresh,
+}
+
+fn default_warmup() -> f64 {
+    5.0
+}
+fn default_idle() -> f64 {
+    2.0
+}
+fn default_settle() -> f64 {
+    60.0
+}
+fn default_tables() -> u32 {
+    4
+}
+fn default_rows() -> u64 {
+    100_000
+}
+fn default_percentile() -> u32 {
+    99
+}
+fn default_ps_mode() -> String {
+    "auto".into()
+}
+fn default_rand_type() -> String {
+    "uniform".into()
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Factors {
+    /// Names of heaps, names from `[heaps]`, paths of libraries; `all` stands for every heap found.
+    pub heap: Vec<Spanned<String>>,
+    pub clients: Vec<Spanned<u32>>,
+    /// CPUs of the server: `0-3`, or a plain number for the first so many.
+    #[serde(default)]
+    pub cpus: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub engine: Vec<Spanned<String>>,
+    /// `installed`, or names of `evenkeel fetch-server`, or prefixes.
+    #[serde(default)]
+    pub server: Vec<Spanned<String>>,
+    /// Paths of configuration fragments, relative to the experiment's file.
+    #[serde(default)]
+    pub config: Vec<Spanned<String>>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct NamedHeap {
+    /// A name or a path.
+    pub heap: Spanned<String>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rounds {
+    pub rounds: u32,
+    pub seed: u64,
+    /// The heap that the others are compared with.
+    pub baseline: Option<Spanned<String>>,
+    /// Measures the baseline twice in every round, as if it were two: the A/A pairs that tell the noise.
+    pub twin: bool,
+    /// A difference that would not matter, as a fraction; else it comes from the A/A pairs.
+    pub margin: Option<f64>,
+}
+
+impl Default for Rounds {
+    fn default() -> Self {
+        Rounds { rounds: 5, seed: 1, baseline: None, twin: true, margin: None }
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Placement {
+    /// CPUs of the server; `auto` keeps server and client apart where there are CPUs enough.
+    pub server: Option<String>,
+    pub client: Option<String>,
+}
+
+impl Experiment {
+    /// Reads and checks a text; `name` is the file's, for messages.
+    pub fn read(name: &str, text: &str) -> Result<Experiment> {
+        let experiment: Experiment = toml::from_str(text).map_err(|e| {
+            let line = e.span().map_or(1, |s| line_of(text, s.start));
+            let advice = advice(e.message());
+            wrong(format!("{name}:{line}: {}{advice}", e.message().trim_end()))
+        })?;
+        experiment.check(&|at: usize, what: String| wrong(format!("{name}:{}: {what}", line_of(text, at))))?;
+        Ok(experiment)
+    }
+
+    fn check(&self, bad: &dyn Fn(usize, String) -> anyhow::Error) -> Result<()> {
+        let start = |s: &Spanned<String>| s.span().start;
+        if self.factors.heap.is_empty() {
+            return Err(bad(0, "factors.heap is empty: name a heap, or \"all\"".into()));
+        }
+        if self.factors.clients.is_empty() {
+            return Err(bad(0, "factors.clients is empty: give client counts, as [1, 8, 64]".into()));
+        }
+        if let Some(c) = self.factors.clients.iter().find(|c| !(1..=65_536).contains(c.get_ref())) {
+            return Err(bad(c.span().start, format!("{} clients: say 1 to 65536", c.get_ref())));
+        }
+        twice(self.factors.clients.iter().map(|c| (c.span().start, c.get_ref().to_string())), bad)?;
+        for list in [&self.factors.heap, &self.factors.cpus, &self.factors.engine, &self.factors.server] {
+            twice(list.iter().map(|s| (start(s), s.get_ref().clone())), bad)?;
+        }
+        for cpus in &self.factors.cpus {
+            placement::parse(cpus.get_ref()).map_err(|e| bad(start(cpus), e.to_string()))?;
+        }
+        for list in [&self.placement.server, &self.placement.client].into_iter().flatten().filter(|l| *l != "auto") {
+            placement::parse(list).map_err(|e| bad(0, format!("placement: {e}")))?;
+        }
+        if self.load.tests.is_empty() {
+            return Err(bad(0, "load.tests is empty: name a test".into()));
+        }
+        for test in &self.load.tests {
+            let name = test.get_ref().as_str();
+            let known = match &self.target {
+                Target::Embedded(_) => name == "oltp",
+                Target::Mariadb(_) => SYSBENCH_TESTS.contains(&name) || name.ends_with(".lua"),
+                Target::Command(_) => true,
+            };
+            if !known {
+                let tests = match &self.target {
+                    Target::Embedded(_) => "oltp".to_string(),
+                    _ => format!("{}, or the path of a Lua file", SYSBENCH_TESTS.join(", ")),
+                };
+                return Err(bad(start(test), format!("unknown test {name:?}: this target knows {tests}")));
+            }
+        }
+        for (what, value, least) in [
+            ("load.seconds", self.load.seconds, 0.1),
+            ("load.warmup", self.load.warmup, 0.0),
+            ("load.idle", self.load.idle, 0.0),
+            ("load.settle_at_most", self.load.settle_at_most, 0.0),
+        ] {
+            if !(least..=86_400.0).contains(&value) {
+                return Err(bad(0, format!("{what} is {value}: say {least} to 86400 seconds")));
+            }
+        }
+        if !(1..=100).contains(&self.load.percentile) {
+            return Err(bad(0, format!("load.percentile is {}: say 1 to 100", self.load.percentile)));
+        }
+        if self.load.tables == 0 || self.load.rows == 0 {
+            return Err(bad(0, "load.tables and load.rows must be at least 1".into()));
+        }
+        if !(1..=1000).contains(&self.plan.rounds) {
+            return Err(bad(0, format!("plan.rounds is {}: say 1 to 1000", self.plan.rounds)));
+        }
+        if self.plan.margin.is_some_and(|m| !(0.0..1.0).contains(&m)) {
+            return Err(bad(0, "plan.margin is a fraction: 0.05 means 5 %".into()));
+        }
+        if matches!(self.target, Target::Embedded(_)) {
+            for (what, list) in [("engine", &self.factors.engine), ("server", &self.factors.server)] {
+                if let Some(first) = list.first() {
+                    return Err(bad(start(first), format!("factors.{what} means nothing to the embedded target")));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+pub const SYSBENCH_TESTS: [&str; 9] = [
+    "oltp_read_only",
+    "oltp_read_write",
+    "oltp_point_select",
+    "oltp_update_non_index",
+    "oltp_update_index",
+    "oltp_insert",
+    "oltp_delete",
+    "oltp_write_only",
+    "select_random_ranges",
+];
+
+fn twice(items: impl Iterator<Item = (usize, String)>, bad: &dyn Fn(usize, String) -> anyhow::Error) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    for (at, item) in items {
+        if !seen.insert(item.clone()) {
+            return Err(bad(at, format!("{item} stands here twice; repeats are plan.rounds")));
+        }
+    }
+    Ok(())
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at.min(text.len())].iter().filter(|b| **b == b'\n').count() + 1
+}
+
+/// serde says what it found; here is what to do.
+fn advice(message: &str) -> &'static str {
+    if message.contains("unknown field") {
+        "; mend the spelling or remove the line"
+    } else if message.contains("missing field") {
+        "; add it to this table"
+    } else if message.contains("unknown variant") {
+        "; use one of those"
+    } else {
+        ""
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+title = "t"
+[target.embedded]
+rows = 1000
+[load]
+tests = ["oltp"]
+seconds = 1.5
+[factors]
+heap = ["glibc", "all"]
+clients = [1, 8]
+[heaps.one-arena]
+heap = "glibc"
+env = { GLIBC_TUNABLES = "glibc.malloc.arena_max=1" }
+"#;
+
+    fn error(text: &str) -> String {
+        let e = Experiment::read("x.toml", text).unwrap_err();
+        assert!(e.is::<crate::wrong::Wrong>());
+        e.to_string()
+    }
+
+    #[test]
+    fn a_good_one_is_read() {
+        let e = Experiment::read("x.toml", GOOD).unwrap();
+        assert_eq!((e.plan.rounds, e.plan.twin, e.load.seconds), (5, true, 1.5));
+        assert!(matches!(&e.target, Target::Embedded(t) if t.rows == Some(1000)));
+        assert_eq!(e.heaps["one-arena"].heap.get_ref(), "glibc");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        let with = |from: &str, to: &str| error(&GOOD.replace(from, to));
+        for (from, to, line, what) in [
+            ("rows = 1000", "rwos = 1000", 4, "unknown field `rwos`"),
+            ("[target.embedded]", "[target.postgres]", 3, "unknown variant `postgres`"),
+            ("title = \"t\"", "", 1, "missing field `title`"),
+            ("\"oltp\"", "\"oltp_read_only\"", 6, "unknown test"),
+            ("seconds = 1.5", "seconds = \"long\"", 7, "invalid type"),
+            ("clients = [1, 8]", "clients = [1, 8, 8]", 10, "8 stands here twice"),
+            ("clients = [1, 8]", "clients = [0]", 10, "0 clients"),
+            ("title = \"t\"", "title = ", 2, ""),
+        ] {
+            let said = with(from, to);
+            assert!(said.starts_with(&format!("x.toml:{line}: ")) && said.contains(what), "{said}");
+        }
+        assert!(with("clients = [1, 8]", "clients = []").contains("factors.clients is empty"));
+        assert!(with("clients = [1, 8]", "clients = [1]\nengine = [\"InnoDB\"]").contains("embedded"));
+        assert!(with("seconds = 1.5", "seconds = -1").contains("load.seconds"));
+    }
+}
