@@ -10,6 +10,8 @@ pub mod heaps;
 pub mod import;
 pub mod observe;
 pub mod placement;
+pub mod proof;
 pub mod record;
 pub mod rng;
+pub mod target;
 pub mod wrong;

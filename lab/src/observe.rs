@@ -4,6 +4,7 @@
 //! is dear to read (switches are kept per thread, PSS costs a walk over the page tables) is read as often as the cost allows: the
 //! watcher measures its own CPU time and keeps it under a percent of one core.
 
+use crate::record::{Figures, Second};
 use anyhow::{Context, Result};
 use procfs::process::Process;
 use std::fs;
@@ -174,6 +175,47 @@ impl Watch {
         let _ = self.stop.send(());
         self.thread.join().unwrap_or_default()
     }
+}
+
+/// What the counters moved by between the edges of the window, and the memory at its end.
+pub fn window(before: &Snapshot, after: &Snapshot, figures: &mut Figures) {
+    figures.server_cpu_s = Some(after.cpu_s - before.cpu_s);
+    figures.client_cpu_s = after.client_cpu_s.zip(before.client_cpu_s).map(|(a, b)| a - b);
+    figures.minor_faults = Some(after.minor_faults - before.minor_faults);
+    figures.major_faults = Some(after.major_faults - before.major_faults);
+    if let (Some(a), Some(b)) = (after.switches, before.switches) {
+        figures.voluntary_switches = Some(a.voluntary - b.voluntary);
+        figures.involuntary_switches = Some(a.involuntary - b.involuntary);
+    }
+    figures.rss_loaded = Some(after.rss);
+    figures.pss_loaded = after.pages.map(|p| p.pss);
+    figures.anonymous_loaded = after.pages.map(|p| p.anonymous);
+    figures.lazyfree_loaded = after.pages.map(|p| p.lazyfree);
+}
+
+/// Samples as seconds of a record; `zero` is the start of the window in the watch's time.
+pub fn series(samples: &[Sample], zero: f64) -> Vec<Second> {
+    let mut seconds: Vec<Second> = Vec::new();
+    for pair in samples.windows(2) {
+        let ((from, before), (to, after)) = (&pair[0], &pair[1]);
+        let rate = |a: f64, b: f64| Some((a - b) / (to - from));
+        let switches = after.switches.zip(before.switches);
+        seconds.push(Second {
+            at: to - zero,
+            rss: Some(after.rss),
+            pss: after.pages.map(|p| p.pss),
+            anonymous: after.pages.map(|p| p.anonymous),
+            lazyfree: after.pages.map(|p| p.lazyfree),
+            minor_faults: rate(after.minor_faults, before.minor_faults),
+            major_faults: rate(after.major_faults, before.major_faults),
+            voluntary_switches: switches.and_then(|(a, b)| rate(a.voluntary, b.voluntary)),
+            involuntary_switches: switches.and_then(|(a, b)| rate(a.involuntary, b.involuntary)),
+            server_cpu_s: rate(after.cpu_s, before.cpu_s),
+            client_cpu_s: after.client_cpu_s.zip(before.client_cpu_s).and_then(|(a, b)| rate(a, b)),
+            ..Second::default()
+        });
+    }
+    seconds
 }
 
 /// CPU seconds of this thread.
