@@ -88,7 +88,7 @@ pub fn of_maps(heap: &Heap, pid: u32, others: &[Heap]) -> Proof {
         .filter(|p| mapped(p))
         .map(|p| p.display().to_string())
         .collect();
-    let own = heap.path.as_deref().is_none_or(|p| mapped(p));
+    let own = heap.path.as_deref().is_none_or(mapped);
     let found = match (own, strangers.is_empty()) {
         _ if maps.is_empty() => "its memory map cannot be read".into(),
         (true, true) => wanted(heap),
