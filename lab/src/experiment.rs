@@ -187,11 +187,13 @@ pub struct Rounds {
     pub twin: bool,
     /// A difference that would not matter, as a fraction; else it comes from the A/A pairs.
     pub margin: Option<f64>,
+    /// Seconds that the whole may take: rounds are left out to keep to it.
+    pub at_most: Option<f64>,
 }
 
 impl Default for Rounds {
     fn default() -> Self {
-        Rounds { rounds: 5, seed: 1, baseline: None, twin: true, margin: None }
+        Rounds { rounds: 5, seed: 1, baseline: None, twin: true, margin: None, at_most: None }
     }
 }
 
@@ -272,6 +274,9 @@ impl Experiment {
         }
         if !(1..=1000).contains(&self.plan.rounds) {
             return Err(bad(0, format!("plan.rounds is {}: say 1 to 1000", self.plan.rounds)));
+        }
+        if self.plan.at_most.is_some_and(|s| !(1.0..=1e7).contains(&s)) {
+            return Err(bad(0, "plan.at_most is a number of seconds".into()));
         }
         if self.plan.margin.is_some_and(|m| !(0.0..1.0).contains(&m)) {
             return Err(bad(0, "plan.margin is a fraction: 0.05 means 5 %".into()));

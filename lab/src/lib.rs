@@ -4,12 +4,15 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod bundle;
 pub mod digest;
+pub mod environment;
 pub mod experiment;
 pub mod heaps;
 pub mod import;
 pub mod observe;
 pub mod placement;
+pub mod plan;
 pub mod proof;
 pub mod record;
 pub mod rng;
