@@ -40,7 +40,7 @@ pub fn machine() -> Value {
         "kernel": text("/proc/sys/kernel/osrelease"),
         "kernel_build": text("/proc/sys/kernel/version"),
         "distribution": os_release(),
-        "hypervisor": text("/sys/hypervisor/type").or_else(|| virtual_machine()),
+        "hypervisor": text("/sys/hypervisor/type").or_else(virtual_machine),
         "transparent_hugepages": text("/sys/kernel/mm/transparent_hugepage/enabled"),
         "thp_defrag": text("/sys/kernel/mm/transparent_hugepage/defrag"),
         "governor": text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),

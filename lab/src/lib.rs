@@ -16,5 +16,6 @@ pub mod plan;
 pub mod proof;
 pub mod record;
 pub mod rng;
+pub mod sweep;
 pub mod target;
 pub mod wrong;

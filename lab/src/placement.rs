@@ -74,6 +74,32 @@ pub fn apart(cpus: &[usize], kinds: Option<(Vec<usize>, Vec<usize>)>) -> Option<
     (client > 0).then(|| (cpus[..cpus.len() - client].to_vec(), cpus[cpus.len() - client..].to_vec()))
 }
 
+/// The CPUs of both sides of a trial; None: all that there are.
+pub struct Sides {
+    pub server: Option<Vec<usize>>,
+    pub client: Option<Vec<usize>>,
+}
+
+/// What an experiment's words mean here: a list of CPUs, or `auto`. `varied` is the factor's word for the server, which goes before;
+/// a plain number there is a count, the first so many.
+pub fn sides(server: Option<&str>, client: Option<&str>, varied: &str) -> Result<Sides> {
+    let all = allowed();
+    let list = |wish: Option<&str>, of_server: bool| match wish {
+        None => Ok(None),
+        Some("auto") => Ok(apart(&all, kinds()).map(|(s, c)| if of_server { s } else { c })),
+        Some(list) => parse(list).map(Some),
+    };
+    let server = match varied.parse::<usize>() {
+        Ok(count) if count > all.len() => {
+            return Err(wrong(format!("{count} CPUs for the server: this process may use {}", all.len())));
+        }
+        Ok(count) => Some(all.iter().copied().take(count).collect()),
+        Err(_) if varied.is_empty() => list(server, true)?,
+        Err(_) => Some(parse(varied)?),
+    };
+    Ok(Sides { server, client: list(client, false)? })
+}
+
 /// Starts a program with a CPU mask that is there before the program is, so that a heap which counts CPUs at its start counts
 /// these: the mask is this thread's for that moment.
 pub fn spawn(command: &mut Command, cpus: Option<&[usize]>) -> Result<Child> {
@@ -116,6 +142,17 @@ mod tests {
         let kinds = Some((vec![0, 1], vec![2, 3, 4]));
         assert_eq!(apart(&[0, 1, 2, 3, 4], kinds.clone()), Some((vec![0, 1], vec![2, 3, 4])));
         assert_eq!(apart(&[0, 1, 2], kinds), None);
+    }
+
+    #[test]
+    fn words_for_sides() {
+        let all = allowed();
+        let none = sides(None, None, "").unwrap();
+        assert!(none.server.is_none() && none.client.is_none());
+        assert_eq!(sides(Some("0"), Some("1"), "").unwrap().client, Some(vec![1]));
+        assert_eq!(sides(Some("0"), None, "1").unwrap().server, Some(all[..1].to_vec()));
+        assert_eq!(sides(None, None, "0-1").unwrap().server, Some(vec![0, 1]));
+        assert!(sides(None, None, "100000").is_err());
     }
 
     #[test]

@@ -121,7 +121,7 @@ figures! {
     rss_idle,
     /// What the server thinks it uses (MariaDB's `Memory_used`).
     server_says_used,
-    /// A fixed loop on the load's CPUs next to the trial: 1.0 is the sweep's fastest.
+    /// Steps of a fixed computation per microsecond, next to the trial; compare within a sweep only.
     host_speed,
     /// CPU time that the lab itself took while it watched.
     watcher_cpu_s,

@@ -1,0 +1,375 @@
+//! A sweep: runs a plan on this host, life by life, and appends a record for every trial.
+//!
+//! - What a trial left is on the disk before the next begins. Whatever goes wrong with a server is a record, and the sweep goes on with
+//!   a new life; only what concerns the sweep itself (a full disk, a person's Ctrl-C) ends it, in a state that can be resumed.
+//! - `life.json` names the server that runs now, so that a resumed sweep can end one that outlived a killed lab.
+
+use crate::bundle::{Bundle, RAW};
+use crate::heaps::Heap;
+use crate::observe;
+use crate::placement;
+use crate::plan::{Life, Plan, Trial};
+use crate::proof;
+use crate::record::{Cell, Figures, Outcome, Proof, Record, SCHEMA};
+use crate::target::{Ask, Measured, Server, Setting, Target};
+use anyhow::{Context, Result};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Who is told how far it is.
+pub trait Progress {
+    fn starts(&mut self, life: &Life);
+    fn runs(&mut self, life: &Life, trial: &Trial);
+    fn done(&mut self, record: &Record);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Whole,
+    /// Someone asked for it; `--resume` goes on.
+    Stopped,
+}
+
+const LIFE: &str = "life.json";
+
+#[derive(Serialize, Deserialize)]
+struct Alive {
+    pid: u32,
+    /// Tells this process from a later one with the same number.
+    started: u64,
+    dir: PathBuf,
+}
+
+pub fn run(
+    plan: &Plan,
+    target: &dyn Target,
+    bundle: &mut Bundle,
+    done: &HashSet<String>,
+    stop: &Arc<AtomicBool>,
+    progress: &mut dyn Progress,
+) -> Result<End> {
+    end_what_outlived(&bundle.path)?;
+    let scratch = Scratch::make()?;
+    let mut sweep = Sweep { plan, target, bundle, scratch: &scratch.0, stop, bound: BTreeMap::new(), lives: 0 };
+    for life in &plan.lives {
+        let mut left: Vec<&Trial> = life.trials.iter().filter(|t| !done.contains(&t.id)).collect();
+        // A server that dies takes one trial with it; the others get a new one.
+        while !left.is_empty() {
+            if stop.load(SeqCst) {
+                return Ok(End::Stopped);
+            }
+            progress.starts(life);
+            let went = sweep.live(life, &left, progress)?;
+            left.drain(..went);
+        }
+    }
+    if stop.load(SeqCst) {
+        return Ok(End::Stopped);
+    }
+    bundle.seal()?;
+    Ok(End::Whole)
+}
+
+struct Sweep<'a> {
+    plan: &'a Plan,
+    target: &'a dyn Target,
+    bundle: &'a mut Bundle,
+    scratch: &'a Path,
+    stop: &'a Arc<AtomicBool>,
+    /// Proofs of probe starts, by what they depend on.
+    bound: BTreeMap<Cell, Vec<Proof>>,
+    lives: u32,
+}
+
+impl Sweep<'_> {
+    /// Runs one life over `trials`, and says how many of them have a record now: all, unless the server failed or someone said
+    /// stop.
+    fn live(&mut self, life: &Life, trials: &[&Trial], progress: &mut dyn Progress) -> Result<usize> {
+        self.lives += 1;
+        let dir = self.scratch.join(format!("life-{}", self.lives));
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let store = self.scratch.join("store");
+        fs::create_dir_all(&store).with_context(|| format!("cannot make {}", store.display()))?;
+        let wish = &self.plan.experiment.placement;
+        let sides = placement::sides(wish.server.as_deref(), wish.client.as_deref(), &life.cell.cpus)?;
+        let setting = Setting {
+            cell: &life.cell,
+            heap: &self.plan.heaps[&life.cell.heap],
+            cpus: sides.server.as_deref(),
+            client_cpus: sides.client.as_deref(),
+            dir: &dir,
+            store: &store,
+            most_clients: life.trials.iter().map(|t| t.cell.clients).max().unwrap_or(1),
+            seed: self.plan.experiment.plan.seed,
+        };
+        let went = self.live_in(&setting, life, trials, progress);
+        let _ = fs::remove_file(self.bundle.path.join(LIFE));
+        let _ = fs::remove_dir_all(&dir);
+        went
+    }
+
+    fn live_in(
+        &mut self,
+        setting: &Setting,
+        life: &Life,
+        trials: &[&Trial],
+        progress: &mut dyn Progress,
+    ) -> Result<usize> {
+        let started = self.bindings(setting).and_then(|bound| {
+            let mut server = self.target.start(setting)?;
+            let mut proofs = bound;
+            proofs.extend(server.proofs()?);
+            Ok((server, proofs))
+        });
+        let (server, mut proofs) = match started {
+            Ok(started) => started,
+            Err(_) if self.stop.load(SeqCst) => return Ok(trials.len()),
+            Err(why) => {
+                // Without a server, none of the trials can run.
+                for trial in trials {
+                    let record = failed(life, trial, now(), &format!("the server did not start: {why:#}"));
+                    self.bundle.append(&record)?;
+                    progress.done(&record);
+                }
+                return Ok(trials.len());
+            }
+        };
+        let pid = server.pid();
+        self.note_alive(pid, setting.dir)?;
+        proofs.extend(proof::of_cpus("CPUs of the server", setting.cpus, pid));
+        let rss_start = observe::snapshot(pid, None, observe::Depth::CHEAP).ok().map(|s| s.rss);
+        let mut server = Some(server);
+        for (i, trial) in trials.iter().enumerate() {
+            if self.stop.load(SeqCst) {
+                return Ok(trials.len());
+            }
+            progress.runs(life, trial);
+            let begun = now();
+            let Some(running) = server.as_mut() else { break };
+            let measured = self.trial(running.as_mut(), trial);
+            if self.stop.load(SeqCst) {
+                return Ok(trials.len());
+            }
+            let record = match measured {
+                Ok(mut measured) => {
+                    measured.figures.rss_start = rss_start;
+                    let mut of_trial = proofs.clone();
+                    of_trial.push(proof::of_maps(setting.heap, pid, &self.others()));
+                    of_trial.append(&mut measured.proofs);
+                    let last = i + 1 == trials.len();
+                    if last && let Some(server) = server.take() {
+                        // The end of the life is part of its last trial: data that are not whole must not pass.
+                        match server.stop() {
+                            Ok(at_end) => of_trial.extend(at_end),
+                            Err(why) => of_trial.push(Proof {
+                                what: "end of the server".into(),
+                                wanted: "in order".into(),
+                                found: format!("{why:#}"),
+                                holds: false,
+                            }),
+                        }
+                    }
+                    self.record(life, trial, begun, measured, of_trial)
+                }
+                Err(why) => failed(life, trial, begun, &format!("{why:#}")),
+            };
+            self.bundle.append(&record)?;
+            progress.done(&record);
+            if matches!(record.outcome, Outcome::Failed(_)) {
+                return Ok(i + 1);
+            }
+        }
+        Ok(trials.len())
+    }
+
+    fn trial(&self, server: &mut dyn Server, trial: &Trial) -> Result<Measured> {
+        let load = &self.plan.experiment.load;
+        let pid = server.pid();
+        let mut marks = Vec::new();
+        if load.settle_at_most > 0.0 && !server.settle(Duration::from_secs_f64(load.settle_at_most))? {
+            marks.push(format!("not quiet after {} s", load.settle_at_most));
+        }
+        let speed = host_speed();
+        if !observe::forget_peak(pid) {
+            marks.push("peak memory is that of the server's whole life".to_string());
+        }
+        let raw = self.bundle.path.join(RAW).join(&trial.id);
+        let stopper = Stopper::watch(self.stop, pid);
+        let measured = server.measure(&Ask {
+            clients: trial.cell.clients,
+            warmup: Duration::from_secs_f64(load.warmup),
+            window: Duration::from_secs_f64(load.seconds),
+            seed: self.plan.experiment.plan.seed ^ u64::from(trial.order),
+            raw: &raw,
+        });
+        drop(stopper);
+        let mut measured = measured?;
+        let figures = &mut measured.figures;
+        figures.host_speed = Some(speed);
+        figures.rss_peak = observe::peak(pid);
+        figures.server_says_used = figures.server_says_used.or_else(|| server.says_used());
+        thread::sleep(Duration::from_secs_f64(load.idle));
+        figures.rss_idle = observe::snapshot(pid, None, observe::Depth::CHEAP).ok().map(|s| s.rss);
+        measured.marks.append(&mut marks);
+        Ok(measured)
+    }
+
+    fn record(&self, life: &Life, trial: &Trial, begun: SystemTime, measured: Measured, proofs: Vec<Proof>) -> Record {
+        let broken: Vec<String> = proofs
+            .iter()
+            .filter(|p| !p.holds)
+            .map(|p| format!("{}: wanted {}, found {}", p.what, p.wanted, p.found))
+            .collect();
+        let inside = |p: &PathBuf| p.strip_prefix(&self.bundle.path).unwrap_or(p).display().to_string();
+        Record {
+            outcome: if broken.is_empty() { Outcome::Valid } else { Outcome::Invalid(broken) },
+            figures: measured.figures,
+            proofs,
+            marks: measured.marks,
+            series: measured.series,
+            raw: measured.raw.iter().map(inside).collect(),
+            ..blank(life, trial, begun)
+        }
+    }
+
+    /// The proofs of a probe start, made once for what they depend on.
+    fn bindings(&mut self, setting: &Setting) -> Result<Vec<Proof>> {
+        let key = Cell { test: String::new(), cpus: String::new(), ..setting.cell.clone() };
+        if let Some(known) = self.bound.get(&key) {
+            return Ok(known.clone());
+        }
+        let proofs = self.target.bindings(setting)?;
+        self.bound.insert(key, proofs.clone());
+        Ok(proofs)
+    }
+
+    fn others(&self) -> Vec<Heap> {
+        self.plan.heaps.values().cloned().collect()
+    }
+
+    fn note_alive(&self, pid: u32, dir: &Path) -> Result<()> {
+        let alive = Alive { pid, started: start_of(pid).unwrap_or(0), dir: dir.to_path_buf() };
+        let path = self.bundle.path.join(LIFE);
+        fs::write(&path, serde_json::to_string(&alive)?).with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+fn blank(life: &Life, trial: &Trial, begun: SystemTime) -> Record {
+    Record {
+        schema: SCHEMA,
+        trial: trial.id.clone(),
+        cell: trial.cell.clone(),
+        round: life.round,
+        order: trial.order,
+        direction: life.direction,
+        started: humantime::format_rfc3339_millis(begun).to_string(),
+        outcome: Outcome::Valid,
+        figures: Figures::default(),
+        proofs: Vec::new(),
+        marks: Vec::new(),
+        series: Vec::new(),
+        raw: Vec::new(),
+    }
+}
+
+fn failed(life: &Life, trial: &Trial, begun: SystemTime, why: &str) -> Record {
+    Record { outcome: Outcome::Failed(why.into()), ..blank(life, trial, begun) }
+}
+
+fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+/// Steps of a fixed computation per microsecond, the best of three: the host's own speed at this moment.
+fn host_speed() -> f64 {
+    const STEPS: u64 = 1_000_000;
+    let once = || {
+        let begun = Instant::now();
+        let mut rng = crate::rng::Rng::seeded(1);
+        let sum = (0..STEPS).fold(0u64, |s, _| s ^ rng.draw());
+        std::hint::black_box(sum);
+        STEPS as f64 / begun.elapsed().as_secs_f64() / 1e6
+    };
+    once().max(once()).max(once())
+}
+
+/// Kills the server of a trial that nobody waits for any more; without this a Ctrl-C would wait for the end of the window.
+struct Stopper(Arc<AtomicBool>);
+
+impl Stopper {
+    fn watch(stop: &Arc<AtomicBool>, pid: u32) -> Stopper {
+        let over = Arc::new(AtomicBool::new(false));
+        let (stop, ended) = (stop.clone(), over.clone());
+        thread::spawn(move || {
+            while !ended.load(SeqCst) {
+                if stop.load(SeqCst) {
+                    let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
+                    return;
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        Stopper(over)
+    }
+}
+
+impl Drop for Stopper {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// A folder for servers' data, which goes when the sweep ends. Its path is short: sockets allow 107 bytes.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn make() -> Result<Scratch> {
+        let path = std::env::temp_dir().join(format!("evenkeel-{}", std::process::id()));
+        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Scratch(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// When a process began, in clock ticks since boot.
+fn start_of(pid: u32) -> Option<u64> {
+    procfs::process::Process::new(pid as i32).ok()?.stat().ok().map(|s| s.starttime)
+}
+
+/// A lab that was killed leaves its server and the server's data behind.
+fn end_what_outlived(folder: &Path) -> Result<()> {
+    let path = folder.join(LIFE);
+    let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
+    if let Ok(alive) = serde_json::from_str::<Alive>(&text) {
+        let pid = Pid::from_raw(alive.pid as i32);
+        if alive.started != 0 && start_of(alive.pid) == Some(alive.started) {
+            let _ = kill(pid, Signal::SIGKILL);
+            for _ in 0..200 {
+                if start_of(alive.pid) != Some(alive.started) {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+        // Only what a sweep made: <temp>/evenkeel-<number>/life-<number>.
+        if let Some(scratch) = alive.dir.parent().filter(|p| p.parent() == Some(&std::env::temp_dir()))
+            && scratch.file_name().is_some_and(|n| n.to_string_lossy().starts_with("evenkeel-"))
+        {
+            let _ = fs::remove_dir_all(scratch);
+        }
+    }
+    fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))
+}
