@@ -5,3 +5,4 @@
 
 pub mod analysis;
 pub mod record;
+pub mod report;

@@ -1,0 +1,255 @@
+//! How figures are put into words: the name and unit of each metric, numbers with as many digits as mean something, and the
+//! words and marks of a verdict. Every form of the report speaks through this file, so that all of them say the same.
+
+use crate::analysis::{Comparison, Estimate, Fit, Margin, MarginSource, Metric, Verdict};
+
+/// Name, unit in which it is shown, what a stored value is divided by for that.
+pub struct About {
+    pub name: &'static str,
+    /// The same in CSV and JSON keys.
+    pub key: &'static str,
+    pub unit: &'static str,
+    pub per: f64,
+    /// None: neither direction is better.
+    pub more_is_better: Option<bool>,
+    /// Grows with the clients, so that equal ratios tell more than equal steps.
+    pub log: bool,
+}
+
+pub fn about(metric: Metric) -> About {
+    let a = |name, key, unit, per, more_is_better| About { name, key, unit, per, more_is_better, log: unit == "ms" };
+    const MIB: f64 = 1024.0 * 1024.0;
+    match metric {
+        Metric::Tps => a("throughput", "tps", "transactions/s", 1.0, Some(true)),
+        Metric::LatencyMean => a("latency, mean", "latency_mean", "ms", 1.0, Some(false)),
+        Metric::LatencyP95 => a("latency, 95th percentile", "latency_p95", "ms", 1.0, Some(false)),
+        Metric::LatencyP99 => a("latency, 99th percentile", "latency_p99", "ms", 1.0, Some(false)),
+        Metric::CpuPerTransaction => a("server CPU", "cpu_per_transaction", "µs/transaction", 1.0, Some(false)),
+        Metric::SwitchesPerTransaction => {
+            a("context switches", "switches_per_transaction", "per transaction", 1.0, Some(false))
+        }
+        Metric::FaultsPerTransaction => a("page faults", "faults_per_transaction", "per transaction", 1.0, Some(false)),
+        Metric::MemoryLoaded => a("memory, loaded", "memory_loaded", "MiB", MIB, Some(false)),
+        Metric::MemoryPeak => a("memory, peak", "memory_peak", "MiB", MIB, Some(false)),
+        Metric::MemoryIdle => a("memory, idle afterwards", "memory_idle", "MiB", MIB, Some(false)),
+        Metric::MemoryPerConnection => a("memory per connection", "memory_per_connection", "KiB", 1024.0, Some(false)),
+        Metric::ClientShare => a("client's share of CPU", "client_share", "%", 0.01, None),
+        Metric::Other => a("figure", "other", "", 1.0, Some(true)),
+    }
+}
+
+/// In the order in which a reader wants them.
+pub const METRICS: [Metric; 13] = [
+    Metric::Tps,
+    Metric::Other,
+    Metric::LatencyMean,
+    Metric::LatencyP95,
+    Metric::LatencyP99,
+    Metric::MemoryLoaded,
+    Metric::MemoryPeak,
+    Metric::MemoryIdle,
+    Metric::MemoryPerConnection,
+    Metric::CpuPerTransaction,
+    Metric::SwitchesPerTransaction,
+    Metric::FaultsPerTransaction,
+    Metric::ClientShare,
+];
+
+/// Three digits that mean something; all of them before the point, in groups of three.
+pub fn number(v: f64) -> String {
+    if !v.is_finite() {
+        return "–".into();
+    }
+    let size = v.abs();
+    let decimals = match size {
+        s if s >= 99.95 => 0,
+        s if s >= 9.995 => 1,
+        s if s >= 0.9995 => 2,
+        s if s >= 0.09995 => 3,
+        0.0 => 0,
+        _ => 4,
+    };
+    let plain = format!("{size:.decimals$}");
+    let (whole, fraction) = plain.split_at(plain.find('.').unwrap_or(plain.len()));
+    let sign = if v < 0.0 && plain.bytes().any(|b| b.is_ascii_digit() && b != b'0') { "−" } else { "" };
+    format!("{sign}{}{fraction}", grouped(whole))
+}
+
+fn grouped(digits: &str) -> String {
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A value that is a whole number, in groups of three.
+pub fn whole(v: f64) -> String {
+    let sign = if v <= -0.5 { "−" } else { "" };
+    format!("{sign}{}", grouped(&format!("{:.0}", v.abs())))
+}
+
+/// A stored value in the metric's unit, without it.
+pub fn value(metric: Metric, v: f64) -> String {
+    number(v / about(metric).per)
+}
+
+/// `[69,800 – 70,400]`, or nothing where a single round has no interval.
+pub fn interval(metric: Metric, e: &Estimate) -> Option<String> {
+    (e.rounds > 1).then(|| format!("{} – {}", value(metric, e.low), value(metric, e.high)))
+}
+
+/// A fraction as `+4.2 %`; the sign is always there, since the figure is a change.
+pub fn change(fraction: f64) -> String {
+    let percent = fraction * 100.0;
+    if !percent.is_finite() {
+        return "–".into();
+    }
+    let decimals = if percent.abs() >= 99.95 { 0 } else { 1 };
+    let plain = format!("{:.decimals$}", percent.abs());
+    let zero = plain.bytes().all(|b| b == b'0' || b == b'.');
+    let sign = match percent {
+        _ if zero => "±",
+        p if p < 0.0 => "−",
+        _ => "+",
+    };
+    let (whole, fraction) = plain.split_at(plain.find('.').unwrap_or(plain.len()));
+    format!("{sign}{}{fraction}\u{a0}%", grouped(whole))
+}
+
+pub fn change_interval(e: &Estimate) -> Option<String> {
+    (e.rounds > 1).then(|| {
+        let low = change(e.low);
+        format!("{} … {}", low.trim_end_matches("\u{a0}%"), change(e.high))
+    })
+}
+
+pub fn p_value(p: f64) -> String {
+    match p {
+        p if p < 0.001 => "p < 0.001".into(),
+        p if p < 0.1 => format!("p = {p:.3}"),
+        p => format!("p = {p:.2}"),
+    }
+}
+
+pub const VERDICTS: [Verdict; 4] = [Verdict::Better, Verdict::Worse, Verdict::Equivalent, Verdict::Undecided];
+
+pub fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "better",
+        Verdict::Worse => "worse",
+        Verdict::Equivalent => "equivalent",
+        Verdict::Undecided => "undecided",
+    }
+}
+
+/// One column wide, told apart by form and not by colour.
+pub fn mark(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Better => "▲",
+        Verdict::Worse => "▼",
+        Verdict::Equivalent => "=",
+        Verdict::Undecided => "?",
+    }
+}
+
+/// What would decide an undecided comparison.
+pub fn more_rounds(c: &Comparison) -> Option<String> {
+    match (c.verdict, c.more_rounds) {
+        (Verdict::Undecided, Some(1)) => Some("1 more round".into()),
+        (Verdict::Undecided, Some(n)) => Some(format!("{n} more rounds")),
+        _ => None,
+    }
+}
+
+/// What counted as no difference, and why that much.
+pub fn margin(m: &Margin) -> String {
+    let percent = |v: f64| format!("{}\u{a0}%", number(v * 100.0));
+    let seen = m.seen.map(|s| format!(", which differed by at most {}", percent(s))).unwrap_or_default();
+    let why = match m.source {
+        MarginSource::Stated => "stated in the experiment".into(),
+        MarginSource::AaPairs => format!("from the same thing measured twice{seen}"),
+        MarginSource::Default => "by default".into(),
+    };
+    format!("Differences within ±{} do not matter ({why}).", percent(m.value))
+}
+
+/// The model that fits a curve best, and its parameters.
+pub fn model(fit: &Fit) -> Option<(&'static str, String)> {
+    match *fit {
+        Fit::None => None,
+        Fit::Usl { contention, coherence, .. } => {
+            Some(("falls (USL)", format!("contention {}, coherence {}", small(contention), small(coherence))))
+        }
+        Fit::Saturating { half, .. } => Some(("saturates", format!("half at {} clients", number(half)))),
+    }
+}
+
+/// Two digits, with an exponent where they would drown in zeros.
+fn small(v: f64) -> String {
+    match v.abs() {
+        0.0 => "0".into(),
+        s if s < 1e-3 => format!("{v:.1e}"),
+        _ => number(v),
+    }
+}
+
+/// Throughput against what the points before the fall predict: `×0.41`.
+pub fn factor(f: f64) -> String {
+    format!("×{}", number(f))
+}
+
+pub fn counted(n: usize, one: &str, many: &str) -> String {
+    match n {
+        1 => format!("1 {one}"),
+        n => format!("{} {many}", grouped(&n.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_that_mean_something() {
+        let cases = [
+            (0.0, "0"),
+            (1_234_567.0, "1,234,567"),
+            (999.6, "1,000"),
+            (99.96, "100"),
+            (12.345, "12.3"),
+            (1.0, "1.00"),
+            (0.1234, "0.123"),
+            (0.00123, "0.0012"),
+            (-0.00001, "0.0000"),
+            (-12.0, "−12.0"),
+            (f64::NAN, "–"),
+        ];
+        for (v, shown) in cases {
+            assert_eq!(number(v), shown);
+        }
+    }
+
+    #[test]
+    fn changes_carry_their_sign() {
+        assert_eq!(change(0.0421), "+4.2\u{a0}%");
+        assert_eq!(change(-0.4211), "−42.1\u{a0}%");
+        assert_eq!(change(-0.0001), "±0.0\u{a0}%");
+        assert_eq!(change(12.5), "+1,250\u{a0}%");
+        let e = Estimate { median: 0.0, low: -0.012, high: 0.003, rounds: 5 };
+        assert_eq!(change_interval(&e).as_deref(), Some("−1.2 … +0.3\u{a0}%"));
+        assert_eq!(change_interval(&Estimate { rounds: 1, ..e }), None);
+    }
+
+    #[test]
+    fn every_metric_is_named_once() {
+        let mut keys: Vec<_> = METRICS.iter().map(|m| about(*m).key).collect();
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), METRICS.len());
+        assert_eq!(value(Metric::MemoryPeak, 1024.0 * 1024.0 * 170.0), "170");
+    }
+}
