@@ -131,10 +131,7 @@ fn test(m: &mut Markup, i: usize, facts: &Facts, places: &[&str]) {
                         m.leaf("b", capital(about(*metric).name));
                         m.text(aim(*metric));
                     });
-                    let kind = match about(*metric).log && chart.can_be_log() {
-                        true => Kind::Log,
-                        false => Kind::Linear,
-                    };
+                    let kind = chart.kind();
                     m.append(&chart.draw(&plot::SMALL, kind, &format!("t{i}{}", about(*metric).key), None));
                 });
             }
@@ -178,7 +175,7 @@ fn main_figure(m: &mut Markup, i: usize, facts: &Facts, places: &[&str], metric:
         }
         m.el("figcaption").with(|m| {
             m.leaf("b", capital(about(metric).name));
-            m.text(format!(" against clients{}", aim(metric)));
+            m.text(format!(" against clients{}.", aim(metric)));
             m.text(" Dots are medians of the rounds, bars their 95 % intervals.");
             if chart.series.iter().any(|s| s.fall.is_some()) {
                 m.text(
@@ -192,9 +189,9 @@ fn main_figure(m: &mut Markup, i: usize, facts: &Facts, places: &[&str], metric:
 
 fn aim(metric: Metric) -> &'static str {
     match about(metric).more_is_better {
-        Some(true) => "; more is better.",
-        Some(false) => "; less is better.",
-        None => ".",
+        Some(true) => "; more is better",
+        Some(false) => "; less is better",
+        None => "",
     }
 }
 
@@ -300,17 +297,18 @@ fn shapes(m: &mut Markup, facts: &Facts, places: &[&str]) {
             m.el("caption").with(|m| {
                 m.leaf("b", "The shape of each curve");
                 m.text(
-                    ": its peak and where that is, what is left of it at the end, its cliff, the model that fits best.",
+                    ": its peak and at how many clients, what is left of it at the end, its cliff, the model that fits \
+                     best, way down against way up, the most memory.",
                 );
             });
             m.el("thead").with(|m| {
                 m.el("tr").with(|m| {
                     m.el("th").at("scope", "col").class("left").text("");
-                    for name in ["peak", "at clients", "end / peak", "cliff", "model", "down / up"] {
+                    for name in ["peak", "at", "end / peak", "cliff", "model", "down / up"] {
                         m.el("th").at("scope", "col").text(name);
                     }
                     for x in &summary {
-                        m.el("th").at("scope", "col").text(format!("{}, {}", about(*x).name, about(*x).unit));
+                        m.el("th").at("scope", "col").text(about(*x).short);
                     }
                 });
             });
@@ -336,7 +334,7 @@ fn shapes(m: &mut Markup, facts: &Facts, places: &[&str]) {
                                 note(m, spread(&c.factor));
                             }
                         });
-                        m.el("td").with(|m| match words::model(&s.fit) {
+                        m.el("td").class("fit").with(|m| match words::model(&s.fit) {
                             None => m.text("–"),
                             Some((name, parameters)) => {
                                 m.text(name);
@@ -432,9 +430,9 @@ fn compared(m: &mut Markup, c: &Comparison) {
         m.text(format!(" {} ", words::word(c.verdict)));
         m.leaf("b", words::change(c.change.median));
     });
-    let parts = [words::change_interval(&c.change), c.p.map(words::p_value), words::more_rounds(c)];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    note(m, (!parts.is_empty()).then(|| parts.join(", ")));
+    note(m, words::change_interval(&c.change));
+    let sure: Vec<String> = [c.p.map(words::p_value), words::more_rounds(c)].into_iter().flatten().collect();
+    note(m, (!sure.is_empty()).then(|| sure.join(", ")));
 }
 
 /// What the script shows at a client count, as words: the script computes nothing.

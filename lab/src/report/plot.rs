@@ -9,6 +9,9 @@ use crate::analysis::{Estimate, Metric};
 use crate::record::{Record, Second};
 use std::fmt::Write as _;
 
+/// Width of a letter over its height, generously.
+const LETTER: f64 = 0.6;
+
 /// There are that many colours; a variant beyond them has a colour again, with another dash pattern.
 pub const COLOURS: usize = 9;
 
@@ -74,6 +77,13 @@ impl Chart<'_> {
         !self.is_empty() && self.values().all(|v| v > 0.0)
     }
 
+    /// Where values lie far apart, equal ratios tell more than equal steps.
+    pub fn kind(&self) -> Kind {
+        let medians = || self.series.iter().flat_map(|s| s.points.iter().map(|(_, e)| e.median));
+        let (least, most) = (medians().fold(f64::INFINITY, f64::min), medians().fold(0.0, f64::max));
+        if self.can_be_log() && most > 6.0 * least { Kind::Log } else { Kind::Linear }
+    }
+
     fn values(&self) -> impl Iterator<Item = f64> {
         let per = words::about(self.metric).per;
         self.series.iter().flat_map(move |s| {
@@ -114,7 +124,7 @@ impl Chart<'_> {
     }
 
     fn frame(&self, size: &Size, kind: Kind) -> Frame {
-        let digit = size.text * 0.56;
+        let digit = size.text * LETTER;
         let (top, bottom) = (size.text * 2.4, size.height - size.text * 2.6);
         let steps = ((bottom - top) / (size.text * 4.2)) as usize;
         let y = match kind {
@@ -139,21 +149,22 @@ impl Chart<'_> {
         let about = words::about(self.metric);
         m.el("g").class("axis").with(|m| {
             let unit = if about.unit.is_empty() { about.name } else { about.unit };
+            let unit = if f.y.is_log() { format!("{unit}, log scale") } else { unit.into() };
             m.el("text").class("unit").px("x", 0.0).px("y", size.text).text(unit);
             for t in &f.y.ticks {
                 let y = f.y.at(*t);
-                let class = if *t == 0.0 { "base" } else { "grid" };
-                m.el("path").class(class).at("d", format!("M{} {}H{}", Px(f.left), Px(y), Px(f.right))).done();
+                m.el("path").class("grid").at("d", format!("M{} {}H{}", Px(f.left), Px(y), Px(f.right))).done();
                 m.el("text")
                     .at("text-anchor", "end")
                     .px("x", f.left - 6.0)
                     .px("y", y + size.text * 0.34)
                     .text(tick(*t, &f.y.ticks));
             }
+            let mut base = format!("M{} {}H{}", Px(f.left), Px(f.bottom), Px(f.right));
             for n in self.clients {
-                let x = f.x.at(f64::from(*n));
-                m.el("path").class("tick").at("d", format!("M{} {}v4", Px(x), Px(f.bottom))).done();
+                let _ = write!(base, "M{} {}v4", Px(f.x.at(f64::from(*n))), Px(f.bottom));
             }
+            m.el("path").class("base").at("d", base).done();
             for n in &f.x.ticks {
                 m.el("text")
                     .at("text-anchor", "middle")
@@ -211,13 +222,18 @@ impl Chart<'_> {
             let x = x + same * 5.0;
             let mates: Vec<f64> = falls.iter().filter(|o| o.2 == falls[i].2).map(|o| (o.3 + o.4) / 2.0).collect();
             let y = spread(&mates, size.text * 1.3, f.top, f.bottom)[same as usize];
+            // After the fall the curve lies low, so that there is room to the right, but for the names at the end.
+            let (anchor, beside) = match Some(&fall.after) == self.clients.last() {
+                true => ("end", -7.0),
+                false => ("start", 7.0),
+            };
             m.el("g").class(format!("fall {}", look(s.place))).at("data-v", s.place).with(|m| {
                 m.el("path").class("drop").at("d", format!("M{} {}V{}", Px(x), Px(*from), Px(*to))).done();
                 m.el("path").class("foreseen").at("d", format!("M{} {}h10", Px(x - 5.0), Px(*from))).done();
                 m.el("text")
                     .class("factor")
-                    .at("text-anchor", "end")
-                    .px("x", f.x.at(f64::from(fall.after)) - 7.0)
+                    .at("text-anchor", anchor)
+                    .px("x", x + beside)
                     .px("y", y + size.text * 0.34)
                     .text(match size.values {
                         true => format!("cliff {}", words::factor(fall.factor)),
@@ -239,7 +255,8 @@ impl Chart<'_> {
             .collect();
         let wanted: Vec<f64> = ends.iter().map(|e| e.2).collect();
         let places = spread(&wanted, size.text * 1.25, size.text * 0.8, f.bottom);
-        let room = ((size.width - f.right - 14.0) / (size.text * 0.56)) as usize - if size.values { 8 } else { 0 };
+        let room =
+            ((size.width - f.right - 14.0) / (size.text * LETTER)).round() as usize - if size.values { 8 } else { 0 };
         for ((s, x, y, last), place) in ends.into_iter().zip(places) {
             m.el("g").class(format!("name {}", look(s.place))).at("data-v", s.place).with(|m| {
                 if (place - y).abs() > 2.0 || f.right - x > size.text * 2.0 {

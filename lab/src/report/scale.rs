@@ -101,6 +101,10 @@ impl Scale {
         scale
     }
 
+    pub fn is_log(&self) -> bool {
+        self.kind == Kind::Log
+    }
+
     pub fn at(&self, value: f64) -> f64 {
         let value = if value.is_nan() { self.low } else { value.clamp(self.low, self.high) };
         let part = match self.kind {

@@ -9,15 +9,15 @@ pub struct About {
     /// The same in CSV and JSON keys.
     pub key: &'static str,
     pub unit: &'static str,
+    /// Name and unit for the head of a narrow column.
+    pub short: &'static str,
     pub per: f64,
     /// None: neither direction is better.
     pub more_is_better: Option<bool>,
-    /// Grows with the clients, so that equal ratios tell more than equal steps.
-    pub log: bool,
 }
 
 pub fn about(metric: Metric) -> About {
-    let a = |name, key, unit, per, more_is_better| About { name, key, unit, per, more_is_better, log: unit == "ms" };
+    let a = |name, key, unit, per, more_is_better| About { name, key, unit, per, more_is_better };
     const MIB: f64 = 1024.0 * 1024.0;
     match metric {
         Metric::Tps => a("throughput", "tps", "transactions/s", 1.0, Some(true)),
