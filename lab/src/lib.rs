@@ -4,5 +4,6 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+pub mod import;
 pub mod record;
 pub mod report;

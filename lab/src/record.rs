@@ -125,6 +125,15 @@ figures! {
     host_speed,
     /// CPU time that the lab itself took while it watched.
     watcher_cpu_s,
+    /// TPROC-C: new orders and all transactions per minute, and the latencies of its three quoted kinds.
+    nopm,
+    tpm,
+    neworder_mean_ms,
+    neworder_p95_ms,
+    payment_mean_ms,
+    payment_p95_ms,
+    delivery_mean_ms,
+    delivery_p95_ms,
 }
 
 /// What was seen in one second of the trial, counted from its start; warm-up has negative times.

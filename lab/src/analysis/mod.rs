@@ -1,7 +1,25 @@
 //! Analysis: pure functions of records. No clock, no file, no randomness that is not seeded from the records themselves:
 //! the same records give the same analysis on every machine.
 
+mod cliff;
+mod compare;
+mod curve;
+mod estimate;
+mod fit;
+mod limits;
+mod metric;
+mod noise;
+pub mod planner;
+mod random;
+mod sentence;
+mod table;
+mod words;
+
 use serde::{Deserialize, Serialize};
+
+use crate::record::Record;
+use compare::Judge;
+use table::{Group, Table, Values};
 
 /// What the analysis needs to know of the experiment besides its records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -9,7 +27,8 @@ pub struct Question {
     pub title: String,
     /// The variant that the others are compared with (as `Curve::variant`). None: the first in the records.
     pub baseline: Option<String>,
-    /// A difference that would not matter, as a fraction. None: from the A/A pairs of the records, else `DEFAULT_MARGIN`.
+    /// A difference that would not matter, as a fraction. None: from the A/A pairs of the records, else from what rounds of
+    /// one cell differ by, else `DEFAULT_MARGIN`.
     pub margin: Option<f64>,
     /// Names of variants that are the same thing measured twice: (original, twin). They calibrate the noise.
     pub twins: Vec<(String, String)>,
@@ -17,7 +36,7 @@ pub struct Question {
 
 pub const DEFAULT_MARGIN: f64 = 0.05;
 
-/// Median of the rounds with a 95 % bootstrap interval. One round has no interval: low == median == high.
+/// Median of the rounds with a 95 % interval. One round has no interval: low == median == high.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     pub median: f64,
@@ -44,8 +63,15 @@ pub enum Metric {
     MemoryPerConnection,
     /// Client's share of all CPU time used.
     ClientShare,
-    /// Any other single figure (a published NOPM, a latency of one kind of transaction).
-    Other,
+    /// TPROC-C: new orders and all transactions per minute, and the latencies of its kinds of transaction.
+    NewOrders,
+    TransactionsPerMinute,
+    NewOrderMean,
+    NewOrderP95,
+    PaymentMean,
+    PaymentP95,
+    DeliveryMean,
+    DeliveryP95,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,8 +89,10 @@ pub struct Comparison {
     pub variant: String,
     pub clients: u32,
     pub metric: Metric,
-    /// variant / baseline - 1, with its 95 % interval.
+    /// variant / baseline - 1, with its 95 % interval. The middle is the mean of the log ratios within rounds.
     pub change: Estimate,
+    /// What counted as no difference for this metric of this test, as a fraction.
+    pub margin: f64,
     /// After Holm's correction over all comparisons of the same metric and test.
     pub p: Option<f64>,
     pub verdict: Verdict,
@@ -105,6 +133,7 @@ pub struct Shape {
     pub peak_clients: u32,
     pub end_over_peak: Estimate,
     pub cliff: Option<Cliff>,
+    /// Of the points before the cliff if there is one, else of all.
     pub fit: Fit,
     /// Median over client counts of (descending / ascending - 1), if both orders were run.
     pub hysteresis: Option<Estimate>,
@@ -120,7 +149,16 @@ pub struct Curve {
 /// Everything about one test (one kind of load).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Test {
+    /// The name of the load, and the setting in which the variants were compared if a sweep has several: "tprocc, InnoDB".
     pub test: String,
+    /// The analysis' baseline, or the first variant of this test where that one was not run.
+    pub baseline: String,
+    /// What its curves are drawn of: transactions per second, or new orders per minute where those were counted.
+    pub throughput: Metric,
+    /// For the throughput.
+    pub margin: Margin,
+    /// Variants that are level with the best, or it, at every client count.
+    pub best: Vec<String>,
     pub clients: Vec<u32>,
     /// In order of the first record of each; the baseline first.
     pub curves: Vec<Curve>,
@@ -142,6 +180,8 @@ pub struct Margin {
 pub enum MarginSource {
     Stated,
     AaPairs,
+    /// What two rounds of one cell differ by.
+    Repeats,
     Default,
 }
 
@@ -149,8 +189,11 @@ pub enum MarginSource {
 pub struct Analysis {
     pub title: String,
     pub baseline: String,
+    /// The widest of the tests' margins.
     pub margin: Margin,
+    /// The most rounds that any cell has.
     pub rounds: u32,
+    /// Trials that count.
     pub trials: u32,
     /// (trial, cell in words, why) of each trial that does not count.
     pub not_counted: Vec<(String, String, String)>,
@@ -159,4 +202,45 @@ pub struct Analysis {
     pub sentence: String,
     /// What limits the answer, one sentence each: few rounds, no A/A, a saturated client, a noisy host.
     pub limits: Vec<String>,
+}
+
+/// The whole answer. The order of the records does not matter but for the order in which variants and tests are named.
+pub fn analyse(question: &Question, records: &[Record]) -> Analysis {
+    let table = Table::of(question, records);
+    let mut tests: Vec<Test> = table.groups.iter().filter_map(|group| test(group, question)).collect();
+    for test in &mut tests {
+        test.sentence = sentence::sentence(&[test], question);
+    }
+    let none = Margin { value: question.margin.unwrap_or(DEFAULT_MARGIN), source: MarginSource::Default, seen: None };
+    let widest = tests.iter().map(|t| t.margin.clone()).reduce(|a, b| if b.value > a.value { b } else { a });
+    Analysis {
+        title: question.title.clone(),
+        baseline: table.baseline.clone(),
+        margin: widest.unwrap_or(none),
+        rounds: table.groups.iter().map(Group::rounds).max().unwrap_or(0) as u32,
+        trials: table.counted as u32,
+        sentence: sentence::sentence(&tests.iter().collect::<Vec<_>>(), question),
+        limits: limits::limits(&table, &tests, question),
+        not_counted: table.not_counted,
+        tests,
+    }
+}
+
+fn test(group: &Group, question: &Question) -> Option<Test> {
+    let measured: Vec<(Judge, Values)> = Metric::ALL
+        .into_iter()
+        .filter_map(|metric| Some((Judge::of(group, metric, question)?, group.values(metric))))
+        .collect();
+    let throughput = measured.iter().map(|(judge, _)| judge).find(|j| j.metric == group.throughput())?;
+    Some(Test {
+        test: group.name.clone(),
+        baseline: group.variants[0].clone(),
+        throughput: throughput.metric,
+        margin: throughput.margin.clone(),
+        best: throughput.best(),
+        clients: group.clients.clone(),
+        curves: (0..group.variants.len()).filter_map(|v| curve::curve(group, v, &measured)).collect(),
+        comparisons: measured.iter().flat_map(|(judge, _)| judge.against(0)).collect(),
+        sentence: String::new(),
+    })
 }

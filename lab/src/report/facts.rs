@@ -39,13 +39,9 @@ impl<'a> Facts<'a> {
         words::METRICS.into_iter().filter(has).collect()
     }
 
-    /// What the verdict is about: throughput, or the only thing a published table has.
-    pub fn main_metric(&self) -> Option<Metric> {
-        self.metrics().first().copied()
-    }
-
-    pub fn has_comparisons(&self, metric: Metric) -> bool {
-        self.comparisons.keys().any(|(_, _, m)| *m == metric)
+    /// What counted as no difference, if variants were compared by this metric.
+    pub fn margin(&self, metric: Metric) -> Option<f64> {
+        self.test.comparisons.iter().find(|c| c.metric == metric).map(|c| c.margin)
     }
 
     /// Over the client counts, the figure that a row of a summary shows: the worst for memory, the one at most clients
@@ -79,7 +75,7 @@ impl<'a> Facts<'a> {
 
     /// The curve the verdict is about, with its cliffs.
     pub fn main_chart(&self, places: &[&str]) -> Option<Chart<'a>> {
-        let mut chart = self.chart(self.main_metric()?, places)?;
+        let mut chart = self.chart(self.test.throughput, places)?;
         for series in &mut chart.series {
             let curve = self.test.curves.iter().find(|c| c.variant == series.name);
             let Some(cliff) = curve.and_then(|c| c.shape.cliff.as_ref()) else { continue };

@@ -6,7 +6,7 @@ use super::facts::Facts;
 use super::markup::Markup;
 use super::plot::{self, look};
 use super::scale::Kind;
-use super::words::{self, about};
+use super::words::{self, Aim, about};
 use crate::analysis::{Comparison, Estimate, Metric, Verdict};
 use crate::record::{Outcome, Record};
 use serde_json::{Value, json};
@@ -114,10 +114,7 @@ fn test(m: &mut Markup, i: usize, facts: &Facts, places: &[&str]) {
     let test = facts.test;
     m.leaf("h2", &test.test);
     m.el("p").class("sentence").text(&test.sentence);
-    let Some(metric) = facts.main_metric() else {
-        m.leaf("p", "No trial of this test gave a figure.");
-        return;
-    };
+    let metric = test.throughput;
     main_figure(m, i, facts, places, metric);
     glance(m, facts, places);
     shapes(m, facts, places);
@@ -188,10 +185,10 @@ fn main_figure(m: &mut Markup, i: usize, facts: &Facts, places: &[&str], metric:
 }
 
 fn aim(metric: Metric) -> &'static str {
-    match about(metric).more_is_better {
-        Some(true) => "; more is better",
-        Some(false) => "; less is better",
-        None => "",
+    match about(metric).aim {
+        Aim::More => "; more is better",
+        Aim::Less => "; less is better",
+        Aim::Neither => "",
     }
 }
 
@@ -203,8 +200,8 @@ fn capital(words: &str) -> String {
 /// All verdicts of a test in one small table: a mark for each client count, fewest first.
 fn glance(m: &mut Markup, facts: &Facts, places: &[&str]) {
     let test = facts.test;
-    let metrics: Vec<Metric> = facts.metrics().into_iter().filter(|x| facts.has_comparisons(*x)).collect();
-    let others: Vec<&str> = test.curves.iter().skip(1).map(|c| c.variant.as_str()).collect();
+    let metrics: Vec<Metric> = facts.metrics().into_iter().filter(|x| facts.margin(*x).is_some()).collect();
+    let others: Vec<&str> = test.curves.iter().map(|c| c.variant.as_str()).filter(|v| *v != test.baseline).collect();
     if metrics.is_empty() || others.is_empty() {
         return;
     }
@@ -215,7 +212,7 @@ fn glance(m: &mut Markup, facts: &Facts, places: &[&str]) {
                 let (first, last) = (test.clients.first(), test.clients.last());
                 m.text(format!(
                     ": against {}, a mark for each client count from {} to {}. ",
-                    super::baseline(test),
+                    test.baseline,
                     first.unwrap_or(&0),
                     last.unwrap_or(&0)
                 ));
@@ -289,7 +286,7 @@ fn scroll(m: &mut Markup, inner: impl FnOnce(&mut Markup)) {
 }
 
 fn shapes(m: &mut Markup, facts: &Facts, places: &[&str]) {
-    let Some(metric) = facts.main_metric() else { return };
+    let metric = facts.test.throughput;
     let summary = [Metric::MemoryPeak, Metric::MemoryIdle].into_iter().filter(|x| facts.metrics().contains(x));
     let summary: Vec<Metric> = summary.collect();
     scroll(m, |m| {
@@ -385,12 +382,14 @@ fn figures(m: &mut Markup, facts: &Facts, places: &[&str], metric: Metric) {
         m.el("table").class("figures").with(|m| {
             m.el("caption").with(|m| {
                 m.leaf("b", format!("{} in figures", capital(about.name)));
-                if !about.unit.is_empty() {
-                    m.text(format!(", {}", about.unit));
-                }
-                m.text(": median and 95 % interval");
-                if facts.has_comparisons(metric) {
-                    m.text(format!(", then the change against {} and its verdict", super::baseline(test)));
+                m.text(format!(", {}: median and 95 % interval", about.unit));
+                if let Some(margin) = facts.margin(metric) {
+                    let margin = words::number(margin * 100.0);
+                    m.text(format!(
+                        ", then the change against {}, its verdict, interval and p. A change within ±{margin}\u{a0}% counts \
+                         as none",
+                        test.baseline
+                    ));
                 }
                 m.text(".");
             });
@@ -572,7 +571,7 @@ fn trials(m: &mut Markup, page: &Page, places: &[&str]) {
                 m.el("caption").text("In the order in which they ran.");
                 header(
                     m,
-                    &["order", "round", "test", "variant", "clients", "way", "outcome", "tps", "peak MiB", "host", ""],
+                    &["order", "round", "test", "variant", "clients", "way", "outcome", "tps", "peak MB", "host", ""],
                 );
                 m.el("tbody").with(|m| {
                     let mut order: Vec<(&Record, &String)> = page.records.iter().zip(&names).collect();
@@ -673,7 +672,7 @@ fn seconds(m: &mut Markup, records: &[Record], names: &[String], places: &[&str]
                             m.el("th").at("scope", "row").with(|m| {
                                 m.text(words::whole(f64::from(*n)));
                                 note(m, Some(format!("to {} tps", words::number(scale.tps))));
-                                note(m, Some(format!("to {} MiB", words::value(Metric::MemoryPeak, scale.rss))));
+                                note(m, Some(format!("to {} MB", words::value(Metric::MemoryPeak, scale.rss))));
                             });
                             for (i, name) in columns.iter().enumerate() {
                                 m.el("td").at("data-v", place(places, name)).with(|m| {

@@ -1,8 +1,8 @@
 //! The report in Markdown, as an issue or a README takes it: the answer, a table for each test, then what limits it.
 
+use super::Page;
 use super::facts::Facts;
 use super::words::{self, about};
-use super::{Page, baseline};
 use crate::analysis::Metric;
 use std::fmt::Write as _;
 
@@ -17,10 +17,9 @@ pub fn markdown(page: &Page) -> String {
     for test in &a.tests {
         let facts = Facts::new(test);
         put(format!("## {}\n\n{}\n", escaped(&test.test), escaped(&test.sentence)));
-        let Some(metric) = facts.main_metric() else { continue };
+        let metric = test.throughput;
         let marks = words::VERDICTS.map(|v| format!("{} {}", words::mark(v), words::word(v))).join(", ");
-        let unit = if about(metric).unit.is_empty() { about(metric).name } else { about(metric).unit };
-        put(format!("{} against {}: {marks}.\n", capital(unit), escaped(baseline(test))));
+        put(format!("{} against {}: {marks}.\n", capital(about(metric).unit), escaped(&test.baseline)));
         row(&mut put, "clients", test.curves.iter().map(|c| escaped(&c.variant)));
         put(format!("|--:{}|", "|--:".repeat(test.curves.len())));
         for n in &test.clients {

@@ -115,8 +115,3 @@ impl<'a> Page<'a> {
         groups
     }
 }
-
-/// What the variants of a test are compared with.
-fn baseline(test: &Test) -> &str {
-    test.curves.first().map_or("", |c| c.variant.as_str())
-}

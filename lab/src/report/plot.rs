@@ -148,8 +148,7 @@ impl Chart<'_> {
     fn axes(&self, m: &mut Markup, size: &Size, f: &Frame) {
         let about = words::about(self.metric);
         m.el("g").class("axis").with(|m| {
-            let unit = if about.unit.is_empty() { about.name } else { about.unit };
-            let unit = if f.y.is_log() { format!("{unit}, log scale") } else { unit.into() };
+            let unit = if f.y.is_log() { format!("{}, log scale", about.unit) } else { about.unit.into() };
             m.el("text").class("unit").px("x", 0.0).px("y", size.text).text(unit);
             for t in &f.y.ticks {
                 let y = f.y.at(*t);

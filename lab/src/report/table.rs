@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 /// The shape of what `json` writes.
 const SCHEMA: u32 = 1;
 
-const HEADER: &str = "test,variant,clients,metric,unit,median,low,high,rounds,baseline,change,change_low,change_high,p,\
-                      verdict,more_rounds";
+const HEADER: &str = "test,variant,clients,metric,unit,median,low,high,rounds,baseline,change,change_low,change_high,margin,\
+                      p,verdict,more_rounds";
 
 /// Values are in the unit that the row names, changes are fractions; what there is not is empty.
 pub fn csv(page: &Page) -> String {
@@ -25,7 +25,7 @@ pub fn csv(page: &Page) -> String {
                     let name = [test.test.as_str(), curve.variant.as_str()].map(field).join(",");
                     let unit = field(about.unit);
                     let _ = write!(out, "{name},{n},{},{unit},{median},{low},{high},{rounds},", about.key);
-                    let _ = writeln!(out, "{}", compared(page, facts.comparison(&curve.variant, *n, metric)));
+                    let _ = writeln!(out, "{}", compared(&test.baseline, facts.comparison(&curve.variant, *n, metric)));
                 }
             }
         }
@@ -33,13 +33,13 @@ pub fn csv(page: &Page) -> String {
     out
 }
 
-fn compared(page: &Page, comparison: Option<&Comparison>) -> String {
-    let Some(c) = comparison else { return ",,,,,,".into() };
-    let [change, low, high] = [c.change.median, c.change.low, c.change.high].map(plain);
-    let baseline = field(&page.analysis.baseline);
+fn compared(baseline: &str, comparison: Option<&Comparison>) -> String {
+    let Some(c) = comparison else { return ",,,,,,,".into() };
+    let [change, low, high, margin] = [c.change.median, c.change.low, c.change.high, c.margin].map(plain);
+    let baseline = field(baseline);
     let p = c.p.map(plain).unwrap_or_default();
     let more = c.more_rounds.map(|n| n.to_string()).unwrap_or_default();
-    format!("{baseline},{change},{low},{high},{p},{},{more}", words::word(c.verdict))
+    format!("{baseline},{change},{low},{high},{margin},{p},{},{more}", words::word(c.verdict))
 }
 
 /// Six digits that mean something: enough to compute with.

@@ -2,9 +2,9 @@
 //! variant's curve, memory and cost. No line is wider than asked for, down to 40 columns; what comes from records cannot
 //! move the cursor or change colours.
 
+use super::Page;
 use super::facts::Facts;
 use super::words::{self, about};
-use super::{Page, baseline};
 use crate::analysis::{Curve, Metric, Verdict};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -24,14 +24,9 @@ pub fn terminal(page: &Page, width: usize, color: bool) -> String {
         if test.sentence != a.sentence {
             out.wrap("", &test.sentence, Style::Plain);
         }
-        let Some(metric) = facts.main_metric() else {
-            out.wrap("", "No trial of this test gave a figure.", Style::Plain);
-            out.line();
-            continue;
-        };
-        let unit = if about(metric).unit.is_empty() { about(metric).name } else { about(metric).unit };
+        let metric = test.throughput;
         out.line();
-        out.wrap("", &format!("{unit}, medians; {}", key(&facts)), Style::Quiet);
+        out.wrap("", &format!("{}, medians; {}", about(metric).unit, key(&facts)), Style::Quiet);
         by_clients(&mut out, &facts, metric);
         out.line();
         by_variant(&mut out, &facts, metric);
@@ -55,7 +50,7 @@ pub fn terminal(page: &Page, width: usize, color: bool) -> String {
 fn key(facts: &Facts) -> String {
     let marks = words::VERDICTS.map(|v| format!("{} {}", words::mark(v), words::word(v))).join(", ");
     let cliff = if facts.test.curves.iter().any(|c| c.shape.cliff.is_some()) { "; ↘ cliff" } else { "" };
-    format!("against {}: {marks}{cliff}", baseline(facts.test))
+    format!("against {}: {marks}{cliff}", facts.test.baseline)
 }
 
 /// With the change beside each median if that fits; else with the mark alone; else in parts below each other.
@@ -64,7 +59,7 @@ fn by_clients(out: &mut Out, facts: &Facts, metric: Metric) {
     let mut rows = Column::new("clients");
     rows.cells = test.clients.iter().map(|n| Text::of(words::whole(f64::from(*n)), Style::Plain)).collect();
     let columns = |with_change: bool| -> Vec<Column> {
-        test.curves.iter().enumerate().map(|(i, c)| variant(facts, c, i == 0, metric, with_change)).collect()
+        test.curves.iter().map(|c| variant(facts, c, metric, with_change)).collect()
     };
     let fits = |columns: &[Column]| rows.width + columns.iter().map(|c| c.width + GAP).sum::<usize>() <= out.width;
     let wide = columns(true);
@@ -84,13 +79,13 @@ fn by_clients(out: &mut Out, facts: &Facts, metric: Metric) {
     out.table(&part);
 }
 
-fn variant(facts: &Facts, curve: &Curve, is_baseline: bool, metric: Metric, with_change: bool) -> Column {
+fn variant(facts: &Facts, curve: &Curve, metric: Metric, with_change: bool) -> Column {
     let cell = |n: &u32| {
         let Some(e) = facts.figure(&curve.variant, *n, metric) else { return Text::of("–", Style::Quiet) };
         let fell = curve.shape.cliff.as_ref().is_some_and(|c| c.after == *n);
         let mut text = Text::of(if fell { "↘" } else { "" }, Style::Bad);
         text.push(words::value(metric, e.median), Style::Plain);
-        if is_baseline {
+        if curve.variant == facts.test.baseline {
             return text;
         }
         let Some(c) = facts.comparison(&curve.variant, *n, metric) else {
@@ -123,8 +118,8 @@ fn by_variant(out: &mut Out, facts: &Facts, metric: Metric) {
     };
     let most = test.curves.iter().flat_map(|c| test.clients.iter().map(move |n| (c, *n)));
     let most = most.filter_map(|(c, n)| facts.figure(&c.variant, n, metric)).map(|e| e.median).fold(0.0, f64::max);
-    let figure = |head: &str, x: Metric| {
-        column(head, Style::Plain, &|c| Some(words::value(x, facts.summary(&c.variant, x)?.median)))
+    let figure = |x: Metric| {
+        column(about(x).short, Style::Plain, &|c| Some(words::value(x, facts.summary(&c.variant, x)?.median)))
     };
     let mut name = column("", Style::Plain, &|c| Some(clean(&c.variant)));
     name.left = true;
@@ -144,12 +139,12 @@ fn by_variant(out: &mut Out, facts: &Facts, metric: Metric) {
                 Some(format!("{} {}→{}", words::factor(cliff.factor.median), cliff.before, cliff.after))
             }),
         ),
-        (1, figure("p99 ms", Metric::LatencyP99)),
-        (5, figure("peak MiB", Metric::MemoryPeak)),
-        (3, figure("idle MiB", Metric::MemoryIdle)),
-        (4, figure("CPU µs/tx", Metric::CpuPerTransaction)),
-        (1, figure("switches/tx", Metric::SwitchesPerTransaction)),
-        (0, figure("faults/tx", Metric::FaultsPerTransaction)),
+        (1, figure(Metric::LatencyP99)),
+        (5, figure(Metric::MemoryPeak)),
+        (3, figure(Metric::MemoryIdle)),
+        (4, figure(Metric::CpuPerTransaction)),
+        (1, figure(Metric::SwitchesPerTransaction)),
+        (0, figure(Metric::FaultsPerTransaction)),
     ];
     let empty = |c: &Column| c.cells.iter().all(|t| t.shown() == "–");
     columns.retain(|(_, c)| !empty(c));

@@ -3,48 +3,74 @@
 
 use crate::analysis::{Comparison, Estimate, Fit, Margin, MarginSource, Metric, Verdict};
 
-/// Name, unit in which it is shown, what a stored value is divided by for that.
 pub struct About {
     pub name: &'static str,
-    /// The same in CSV and JSON keys.
+    /// The same in CSV.
     pub key: &'static str,
     pub unit: &'static str,
     /// Name and unit for the head of a narrow column.
     pub short: &'static str,
+    /// What a stored value is divided by to be in the unit.
     pub per: f64,
-    /// None: neither direction is better.
-    pub more_is_better: Option<bool>,
+    pub aim: Aim,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Aim {
+    More,
+    Less,
+    Neither,
 }
 
 pub fn about(metric: Metric) -> About {
-    let a = |name, key, unit, per, more_is_better| About { name, key, unit, per, more_is_better };
-    const MIB: f64 = 1024.0 * 1024.0;
-    match metric {
-        Metric::Tps => a("throughput", "tps", "transactions/s", 1.0, Some(true)),
-        Metric::LatencyMean => a("latency, mean", "latency_mean", "ms", 1.0, Some(false)),
-        Metric::LatencyP95 => a("latency, 95th percentile", "latency_p95", "ms", 1.0, Some(false)),
-        Metric::LatencyP99 => a("latency, 99th percentile", "latency_p99", "ms", 1.0, Some(false)),
-        Metric::CpuPerTransaction => a("server CPU", "cpu_per_transaction", "µs/transaction", 1.0, Some(false)),
-        Metric::SwitchesPerTransaction => {
-            a("context switches", "switches_per_transaction", "per transaction", 1.0, Some(false))
+    use Aim::{Less, More, Neither};
+    let (name, key, unit, short, per, aim) = match metric {
+        Metric::Tps => ("throughput", "tps", "transactions/s", "tps", 1.0, More),
+        Metric::NewOrders => ("throughput", "new_orders", "new orders/min", "NOPM", 1.0, More),
+        Metric::TransactionsPerMinute => {
+            ("all transactions", "transactions_per_minute", "transactions/min", "TPM", 1.0, More)
         }
-        Metric::FaultsPerTransaction => a("page faults", "faults_per_transaction", "per transaction", 1.0, Some(false)),
-        Metric::MemoryLoaded => a("memory, loaded", "memory_loaded", "MiB", MIB, Some(false)),
-        Metric::MemoryPeak => a("memory, peak", "memory_peak", "MiB", MIB, Some(false)),
-        Metric::MemoryIdle => a("memory, idle afterwards", "memory_idle", "MiB", MIB, Some(false)),
-        Metric::MemoryPerConnection => a("memory per connection", "memory_per_connection", "KiB", 1024.0, Some(false)),
-        Metric::ClientShare => a("client's share of CPU", "client_share", "%", 0.01, None),
-        Metric::Other => a("figure", "other", "", 1.0, Some(true)),
-    }
+        Metric::LatencyMean => ("latency, mean", "latency_mean", "ms", "mean ms", 1.0, Less),
+        Metric::LatencyP95 => ("latency, 95th percentile", "latency_p95", "ms", "p95 ms", 1.0, Less),
+        Metric::LatencyP99 => ("latency, 99th percentile", "latency_p99", "ms", "p99 ms", 1.0, Less),
+        Metric::NewOrderMean => ("New-Order, mean", "new_order_mean", "ms", "New-Order ms", 1.0, Less),
+        Metric::NewOrderP95 => ("New-Order, 95th percentile", "new_order_p95", "ms", "New-Order p95 ms", 1.0, Less),
+        Metric::PaymentMean => ("Payment, mean", "payment_mean", "ms", "Payment ms", 1.0, Less),
+        Metric::PaymentP95 => ("Payment, 95th percentile", "payment_p95", "ms", "Payment p95 ms", 1.0, Less),
+        Metric::DeliveryMean => ("Delivery, mean", "delivery_mean", "ms", "Delivery ms", 1.0, Less),
+        Metric::DeliveryP95 => ("Delivery, 95th percentile", "delivery_p95", "ms", "Delivery p95 ms", 1.0, Less),
+        Metric::CpuPerTransaction => ("server CPU", "cpu_per_transaction", "µs/transaction", "CPU µs/tx", 1.0, Less),
+        Metric::SwitchesPerTransaction => {
+            ("context switches", "switches_per_transaction", "per transaction", "switches/tx", 1.0, Less)
+        }
+        Metric::FaultsPerTransaction => {
+            ("page faults", "faults_per_transaction", "per transaction", "faults/tx", 1.0, Less)
+        }
+        Metric::MemoryLoaded => ("memory, loaded", "memory_loaded", "MB", "loaded MB", 1e6, Less),
+        Metric::MemoryPeak => ("memory, peak", "memory_peak", "MB", "peak MB", 1e6, Less),
+        Metric::MemoryIdle => ("memory, idle afterwards", "memory_idle", "MB", "idle MB", 1e6, Less),
+        Metric::MemoryPerConnection => {
+            ("memory per connection", "memory_per_connection", "kB", "kB/connection", 1e3, Less)
+        }
+        Metric::ClientShare => ("client's share of CPU", "client_share", "%", "client %", 0.01, Neither),
+    };
+    About { name, key, unit, short, per, aim }
 }
 
 /// In the order in which a reader wants them.
-pub const METRICS: [Metric; 13] = [
+pub const METRICS: [Metric; 20] = [
     Metric::Tps,
-    Metric::Other,
+    Metric::NewOrders,
+    Metric::TransactionsPerMinute,
     Metric::LatencyMean,
     Metric::LatencyP95,
     Metric::LatencyP99,
+    Metric::NewOrderMean,
+    Metric::NewOrderP95,
+    Metric::PaymentMean,
+    Metric::PaymentP95,
+    Metric::DeliveryMean,
+    Metric::DeliveryP95,
     Metric::MemoryLoaded,
     Metric::MemoryPeak,
     Metric::MemoryIdle,
@@ -78,7 +104,7 @@ pub fn number(v: f64) -> String {
 fn grouped(digits: &str) -> String {
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(c);
@@ -172,6 +198,7 @@ pub fn margin(m: &Margin) -> String {
     let why = match m.source {
         MarginSource::Stated => "stated in the experiment".into(),
         MarginSource::AaPairs => format!("from the same thing measured twice{seen}"),
+        MarginSource::Repeats => "from what rounds of one cell differ by".into(),
         MarginSource::Default => "by default".into(),
     };
     format!("Differences within ±{} do not matter ({why}).", percent(m.value))
@@ -249,7 +276,7 @@ mod tests {
         let mut keys: Vec<_> = METRICS.iter().map(|m| about(*m).key).collect();
         keys.sort();
         keys.dedup();
-        assert_eq!(keys.len(), METRICS.len());
-        assert_eq!(value(Metric::MemoryPeak, 1024.0 * 1024.0 * 170.0), "170");
+        assert_eq!(keys.len(), Metric::ALL.len());
+        assert_eq!(value(Metric::MemoryPeak, 170e6), "170");
     }
 }

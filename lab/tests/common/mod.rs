@@ -178,6 +178,8 @@ pub fn environment() -> serde_json::Value {
     })
 }
 
+pub const TITLE: &str = "Heaps under a synthetic load";
+
 pub const EXPERIMENT: &str = r#"# Synthetic: what `evenkeel sweep` would have run
 title = "Heaps under a synthetic load"
 target = "mariadb"
@@ -189,7 +191,3 @@ clients = [1, 8, 32, 64, 128, 256, 512]
 [plan]
 rounds = 5
 "#;
-
-pub fn redo() -> Vec<String> {
-    vec!["evenkeel report results/synthetic".into(), "evenkeel sweep results/synthetic/experiment.toml".into()]
-}

@@ -1,0 +1,198 @@
+//! How far measurements of one and the same thing scatter. All in logarithms, where 0.04 is a scatter of 4 %.
+
+use statrs::distribution::{ChiSquared, ContinuousCDF, Normal, StudentsT};
+use statrs::function::gamma::digamma;
+
+use super::table::Values;
+
+/// A variance, and the degrees of freedom that it is known with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spread {
+    pub variance: f64,
+    pub df: f64,
+}
+
+/// Fewer cells cannot tell whether their noise differs: they get the same.
+const CELLS_THAT_TELL: usize = 6;
+/// No noise is taken for less than this: published figures are rounded, and a variance of 0 would make any difference sure.
+const LEAST_VARIANCE: f64 = 1e-8;
+
+impl Spread {
+    /// Variance about the mean. None for fewer than two values.
+    pub fn of(values: &[f64]) -> Option<Spread> {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+        (values.len() > 1).then(|| Spread { variance: (squares / (n - 1.0)).max(LEAST_VARIANCE), df: n - 1.0 })
+    }
+
+    pub fn sd(self) -> f64 {
+        self.variance.sqrt()
+    }
+
+    /// Quantile of Student's t with its degrees of freedom.
+    pub fn t(self, p: f64) -> f64 {
+        if self.df > 1e6 { normal().inverse_cdf(p) } else { students(self.df).inverse_cdf(p) }
+    }
+
+    /// How probable a value of t this far from 0 is, on both sides together.
+    pub fn p(self, t: f64) -> f64 {
+        2.0 * self.beyond(t.abs())
+    }
+
+    /// How probable a value of t above this is.
+    pub fn beyond(self, t: f64) -> f64 {
+        if self.df > 1e6 { normal().sf(t) } else { students(self.df).sf(t) }
+    }
+}
+
+pub(super) fn normal() -> Normal {
+    Normal::standard()
+}
+
+fn students(df: f64) -> StudentsT {
+    StudentsT::new(0.0, 1.0, df.max(0.5)).expect("a positive number of degrees of freedom")
+}
+
+/// The variances of many cells, from which each cell's own gets its strength: a cell of three rounds knows little of its
+/// noise, thirty such cells know much. Where cells differ in noise by more than chance, each keeps more of its own
+/// (moderated t of Smyth 2004, as in limma).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pool {
+    common: f64,
+    /// Weight of the common variance, in degrees of freedom; infinite where cells do not differ.
+    weight: f64,
+    total_df: f64,
+}
+
+impl Pool {
+    pub fn of(cells: &[Spread]) -> Option<Pool> {
+        let total_df: f64 = cells.iter().map(|c| c.df).sum();
+        if total_df == 0.0 {
+            return None;
+        }
+        let pooled = cells.iter().map(|c| c.variance * c.df).sum::<f64>() / total_df;
+        let equal = Pool { common: pooled, weight: f64::INFINITY, total_df };
+        if cells.len() < CELLS_THAT_TELL {
+            return Some(equal);
+        }
+        let n = cells.len() as f64;
+        let logs: Vec<f64> = cells.iter().map(|c| c.variance.ln() - digamma(c.df / 2.0) + (c.df / 2.0).ln()).collect();
+        let mean = logs.iter().sum::<f64>() / n;
+        let by_chance = cells.iter().map(|c| trigamma(c.df / 2.0)).sum::<f64>() / n;
+        let beyond_chance = logs.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / (n - 1.0) - by_chance;
+        if beyond_chance <= 0.0 {
+            return Some(equal);
+        }
+        let half = trigamma_inverse(beyond_chance);
+        Some(Pool { common: (mean + digamma(half) - half.ln()).exp(), weight: 2.0 * half, total_df })
+    }
+
+    /// What is known of a cell's noise, `own` being what its own rounds say.
+    pub fn spread(&self, own: Option<Spread>) -> Spread {
+        let own = own.unwrap_or(Spread { variance: self.common, df: 0.0 });
+        if self.weight.is_infinite() {
+            return Spread { variance: self.common, df: self.total_df };
+        }
+        let df = self.weight + own.df;
+        Spread { variance: (self.weight * self.common + own.df * own.variance) / df, df: df.min(self.total_df) }
+    }
+
+    pub fn total_df(&self) -> f64 {
+        self.total_df
+    }
+
+    /// The noise of a cell like most.
+    pub fn typical(&self) -> Spread {
+        self.spread(None)
+    }
+}
+
+/// Noise of one measurement where every cell was measured once: how far each lies from the straight line between its
+/// neighbours on the axis of clients (from its one neighbour, if there are but two), less what all variants have in common
+/// there. Places where a variant breaks away (a cliff) are told from noise by their size and left out.
+pub(super) fn along_clients(logs: &Values, clients: &[u32]) -> Option<Spread> {
+    let single = |v: usize, c: usize| logs[v][c].values().next().copied();
+    let places = match clients.len() {
+        0 | 1 => Vec::new(),
+        2 => vec![(0, 1, 1)],
+        n => (1..n - 1).map(|c| (c - 1, c, c + 1)).collect(),
+    };
+    // One spread for each place, over the variants there.
+    let mut found: Vec<Spread> = Vec::new();
+    for (left, here, right) in places {
+        let x = |c: usize| f64::from(clients[c].max(1)).ln();
+        let share = if here == right { 0.0 } else { (x(here) - x(left)) / (x(right) - x(left)) };
+        let scale = (1.0 + share.powi(2) + (1.0 - share).powi(2)).sqrt();
+        let off: Vec<f64> = (0..logs.len())
+            .filter_map(|v| {
+                let line = (1.0 - share) * single(v, left)? + share * single(v, right)?;
+                Some((single(v, here)? - line) / scale)
+            })
+            .collect();
+        found.extend(Spread::of(&off));
+    }
+    let middle = super::estimate::median(
+        &found.iter().map(|s| s.variance * s.df / chi_squared(s.df).inverse_cdf(0.5)).collect::<Vec<_>>(),
+    );
+    let kept: Vec<Spread> =
+        found.iter().copied().filter(|s| s.variance * s.df <= middle * chi_squared(s.df).inverse_cdf(0.995)).collect();
+    let squares: f64 = kept.iter().map(|s| s.variance * s.df).sum();
+    let sum: f64 = kept.iter().map(|s| s.df).sum();
+    // Neighbouring places share their points: so many independent ones they are worth (Gasser, Sroka and Jennen-Steinmetz
+    // 1986: the variance of this estimate is 35/18 of that of independent values).
+    let worth = if clients.len() > 2 { 1.0f64.max(sum * 18.0 / 35.0) } else { sum };
+    (sum > 0.0).then(|| Spread { variance: (squares / sum).max(LEAST_VARIANCE), df: worth })
+}
+
+fn chi_squared(df: f64) -> ChiSquared {
+    ChiSquared::new(df).expect("a positive number of degrees of freedom")
+}
+
+/// Second derivative of ln gamma, for x > 0.
+fn trigamma(mut x: f64) -> f64 {
+    let mut sum = 0.0;
+    while x < 8.0 {
+        sum += 1.0 / (x * x);
+        x += 1.0;
+    }
+    let y = 1.0 / (x * x);
+    sum + 1.0 / x + y / 2.0 + y / x * (1.0 / 6.0 - y * (1.0 / 30.0 - y * (1.0 / 42.0 - y / 30.0)))
+}
+
+/// The x at which trigamma is y, for y > 0: it falls all the way, so halving an interval finds it.
+fn trigamma_inverse(y: f64) -> f64 {
+    let (mut low, mut high) = (1e-6f64, 1e6f64);
+    for _ in 0..100 {
+        let x = (low * high).sqrt();
+        if trigamma(x) > y { low = x } else { high = x }
+    }
+    (low * high).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trigamma_holds_its_known_values() {
+        let pi = std::f64::consts::PI;
+        assert!((trigamma(1.0) - pi * pi / 6.0).abs() < 1e-9);
+        assert!((trigamma(0.5) - pi * pi / 2.0).abs() < 1e-9);
+        for x in [0.3, 1.0, 7.5, 40.0] {
+            assert!((trigamma_inverse(trigamma(x)) / x - 1.0).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn cells_of_one_noise_are_pooled_and_a_noisy_cell_keeps_its_own() {
+        let alike: Vec<Spread> = (0..20).map(|i| Spread { variance: 1.0 + 0.01 * f64::from(i), df: 4.0 }).collect();
+        let pool = Pool::of(&alike).expect("twenty cells");
+        assert_eq!(pool.typical().df, 80.0);
+        assert!((pool.typical().variance - 1.095).abs() < 1e-9);
+        let mut one_noisy = alike;
+        one_noisy.push(Spread { variance: 400.0, df: 4.0 });
+        let pool = Pool::of(&one_noisy).expect("cells");
+        assert!(pool.spread(one_noisy.last().copied()).variance > 10.0 * pool.typical().variance);
+    }
+}
