@@ -45,7 +45,7 @@ pub fn curve_svg(test: &Test, title: &str) -> Option<String> {
 }
 
 /// Colours and lines of curves: part of the page, and all the style of a curve that stands alone.
-const CURVE_CSS: &str = include_str!("curve.css");
+const CURVE_CSS: &str = include_str!("plot.css");
 
 impl<'a> Page<'a> {
     /// The variants of all tests, in the order in which they first appear; a variant's place gives its look.

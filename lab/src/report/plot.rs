@@ -6,7 +6,6 @@ use super::markup::{Markup, Px};
 use super::scale::{Kind, Scale, spread};
 use super::words;
 use crate::analysis::{Estimate, Metric};
-use crate::record::{Record, Second};
 use std::fmt::Write as _;
 
 /// Width of a letter over its height, generously.
@@ -321,76 +320,6 @@ fn shortened(name: &str, room: usize) -> String {
     }
 }
 
-/// Keeps at most `most` points, those that shape the line: the largest triangle with the neighbours that were kept.
-pub fn thinned(points: &[(f64, f64)], most: usize) -> Vec<(f64, f64)> {
-    if points.len() <= most || most < 3 {
-        return points.to_vec();
-    }
-    let mut kept = vec![points[0]];
-    let width = (points.len() - 2) as f64 / (most - 2) as f64;
-    let edge = |i: usize| 1 + (i as f64 * width) as usize;
-    for i in 0..most - 2 {
-        let next = &points[edge(i + 1).min(points.len() - 1)..edge(i + 2).min(points.len())];
-        let next = if next.is_empty() { &points[points.len() - 1..] } else { next };
-        let mean = |f: fn(&(f64, f64)) -> f64| next.iter().map(f).sum::<f64>() / next.len() as f64;
-        let (ahead, a) = ((mean(|p| p.0), mean(|p| p.1)), kept[kept.len() - 1]);
-        let area = |p: &(f64, f64)| ((a.0 - ahead.0) * (p.1 - a.1) - (a.0 - p.0) * (ahead.1 - a.1)).abs();
-        let bucket = &points[edge(i)..edge(i + 1).min(points.len() - 1)];
-        kept.extend(bucket.iter().max_by(|p, q| area(p).total_cmp(&area(q))));
-    }
-    kept.push(points[points.len() - 1]);
-    kept
-}
-
-/// The scale of one row of sparklines.
-pub struct Sparks {
-    pub first: f64,
-    pub last: f64,
-    pub tps: f64,
-    pub rss: f64,
-}
-
-impl Sparks {
-    /// The trials of one cell over each other: throughput above, memory below. Whole units of a picture 160 by 64.
-    pub fn draw(&self, m: &mut Markup, trials: &[&Record], place: usize, title: &str) {
-        const WIDTH: f64 = 160.0;
-        const MOST: usize = 60;
-        let x = |t: f64| ((t - self.first) / (self.last - self.first) * WIDTH).round() as i64;
-        m.el("svg").class(format!("spark {}", look(place))).at("viewBox", "0 0 160 64").at("role", "img").with(|m| {
-            m.leaf("title", title);
-            m.el("path").class("base").at("d", format!("M0 40H160M0 64H160M{} 0V64", x(0.0))).done();
-            for (class, top, bottom, most, value) in [
-                ("tps", 2.0, 40.0, self.tps, (|s: &Second| s.tps) as fn(&Second) -> Option<f64>),
-                ("rss", 44.0, 64.0, self.rss, |s: &Second| s.rss),
-            ] {
-                if most <= 0.0 {
-                    continue;
-                }
-                let mut path = String::new();
-                for r in trials {
-                    let points: Vec<(f64, f64)> = r.series.iter().filter_map(|s| Some((s.at, value(s)?))).collect();
-                    let points: Vec<(f64, f64)> =
-                        points.into_iter().filter(|(t, v)| t.is_finite() && v.is_finite()).collect();
-                    let mut from: Option<(i64, i64)> = None;
-                    for (t, v) in thinned(&points, MOST) {
-                        let to = (x(t), (bottom - v / most * (bottom - top)).round() as i64);
-                        let _ = match from {
-                            None => write!(path, "M{} {}l", to.0, to.1),
-                            Some(from) => write!(path, "{} {} ", to.0 - from.0, to.1 - from.1),
-                        };
-                        from = Some(to);
-                    }
-                }
-                let path = path.replace(" -", "-").replace(" M", "M");
-                let path = path.trim_end_matches(['l', ' ']);
-                if !path.is_empty() {
-                    m.el("path").class(class).at("d", path).done();
-                }
-            }
-        });
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -452,17 +381,5 @@ mod tests {
         assert_eq!(shown(&[0.0, 20_000.0]), ["0", "20,000"]);
         assert_eq!(shown(&[0.0, 2.5, 5.0]), ["0", "2.5", "5"]);
         assert_eq!(shown(&[0.1, 0.2, 0.5, 1.0]), ["0.1", "0.2", "0.5", "1"]);
-    }
-
-    #[test]
-    fn thinning_keeps_ends_and_peaks() {
-        let mut points: Vec<(f64, f64)> = (0..600).map(|i| (f64::from(i), 100.0)).collect();
-        points[317].1 = 0.0;
-        let kept = thinned(&points, 60);
-        assert!(kept.len() <= 60);
-        assert_eq!((kept.first(), kept.last()), (points.first(), points.last()));
-        assert!(kept.contains(&(317.0, 0.0)), "a stall of one second must stay");
-        assert!(kept.windows(2).all(|w| w[0].0 < w[1].0));
-        assert_eq!(thinned(&points[..5], 60), points[..5]);
     }
 }

@@ -229,6 +229,21 @@ pub fn factor(f: f64) -> String {
     format!("×{}", number(f))
 }
 
+/// A figure and its unit stay on one line.
+pub fn kept(text: &str) -> String {
+    let units = ["%", "MB", "GB", "kB", "ms", "clients"];
+    let mut out = String::with_capacity(text.len());
+    for (i, word) in text.split(' ').enumerate() {
+        let unit = word.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%');
+        if i > 0 {
+            let after_figure = out.ends_with(|c: char| c.is_ascii_digit()) && units.contains(&unit);
+            out.push(if after_figure { '\u{a0}' } else { ' ' });
+        }
+        out.push_str(word);
+    }
+    out
+}
+
 pub fn counted(n: usize, one: &str, many: &str) -> String {
     match n {
         1 => format!("1 {one}"),
@@ -269,6 +284,15 @@ mod tests {
         let e = Estimate { median: 0.0, low: -0.012, high: 0.003, rounds: 5 };
         assert_eq!(change_interval(&e).as_deref(), Some("−1.2 … +0.3\u{a0}%"));
         assert_eq!(change_interval(&Estimate { rounds: 1, ..e }), None);
+    }
+
+    #[test]
+    fn figures_keep_their_units() {
+        assert_eq!(
+            kept("2.3 to 4.1 % in all, (2 GB), at 512 clients;"),
+            "2.3 to 4.1\u{a0}% in all, (2\u{a0}GB), at 512\u{a0}clients;"
+        );
+        assert_eq!(kept("all clients  a % b"), "all clients  a % b");
     }
 
     #[test]
