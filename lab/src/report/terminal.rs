@@ -1,0 +1,379 @@
+//! The report for a terminal of any width: the answer, a table of client counts by variants for each test, a line for each
+//! variant's curve, memory and cost. No line is wider than asked for, down to 40 columns; what comes from records cannot
+//! move the cursor or change colours.
+
+use super::Page;
+use super::facts::Facts;
+use super::words::{self, about};
+use crate::analysis::{Curve, Metric, Verdict};
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Below that, no table can be read.
+const NARROWEST: usize = 40;
+/// Between two columns.
+const GAP: usize = 2;
+
+pub fn terminal(page: &Page, width: usize, color: bool) -> String {
+    let mut out = Out { text: String::new(), width: width.max(NARROWEST), color };
+    let a = page.analysis;
+    out.wrap("", &a.sentence, Style::Strong);
+    out.line();
+    for test in &a.tests {
+        let facts = Facts::new(test);
+        out.wrap("", &test.test, Style::Strong);
+        if test.sentence != a.sentence {
+            out.wrap("", &test.sentence, Style::Plain);
+        }
+        let metric = test.throughput;
+        out.line();
+        out.wrap("", &format!("{}, medians; {}", about(metric).unit, key(&facts)), Style::Quiet);
+        by_clients(&mut out, &facts, metric);
+        out.line();
+        by_variant(&mut out, &facts, metric);
+        out.line();
+    }
+    out.wrap("", &format!("{} {}", page.extent(), words::margin(&a.margin)), Style::Quiet);
+    for (why, cells) in page.left_out() {
+        let n = words::counted(cells.values().sum(), "trial does", "trials do");
+        out.wrap("", &format!("{n} not count ({}): {why}", words::counted(cells.len(), "cell", "cells")), Style::Bad);
+    }
+    for (mark, cells) in page.marks() {
+        let n = words::counted(cells.values().sum(), "trial is", "trials are");
+        out.wrap("", &format!("{n} marked: {mark}"), Style::Quiet);
+    }
+    for limit in &a.limits {
+        out.wrap("- ", limit, Style::Plain);
+    }
+    out.text
+}
+
+fn key(facts: &Facts) -> String {
+    let marks = words::VERDICTS.map(|v| format!("{} {}", words::mark(v), words::word(v))).join(", ");
+    let cliff = if facts.test.curves.iter().any(|c| c.shape.cliff.is_some()) { "; ↘ cliff" } else { "" };
+    format!("against {}: {marks}{cliff}", facts.test.baseline)
+}
+
+/// With the change beside each median if that fits; else with the mark alone; else in parts below each other.
+fn by_clients(out: &mut Out, facts: &Facts, metric: Metric) {
+    let test = facts.test;
+    let mut rows = Column::new("clients");
+    rows.cells = test.clients.iter().map(|n| Text::of(words::whole(f64::from(*n)), Style::Plain)).collect();
+    let columns = |with_change: bool| -> Vec<Column> {
+        test.curves.iter().map(|c| variant(facts, c, metric, with_change)).collect()
+    };
+    let fits = |columns: &[Column]| rows.width + columns.iter().map(|c| c.width + GAP).sum::<usize>() <= out.width;
+    let wide = columns(true);
+    let columns = if fits(&wide) { wide } else { columns(false) };
+    let mut part: Vec<&Column> = vec![&rows];
+    let mut used = rows.width;
+    for column in &columns {
+        if used + GAP + column.width > out.width && part.len() > 1 {
+            out.table(&part);
+            out.line();
+            part.truncate(1);
+            used = rows.width;
+        }
+        used += GAP + column.width;
+        part.push(column);
+    }
+    out.table(&part);
+}
+
+fn variant(facts: &Facts, curve: &Curve, metric: Metric, with_change: bool) -> Column {
+    let cell = |n: &u32| {
+        let Some(e) = facts.figure(&curve.variant, *n, metric) else { return Text::of("–", Style::Quiet) };
+        let fell = curve.shape.cliff.as_ref().is_some_and(|c| c.after == *n);
+        let mut text = Text::of(if fell { "↘" } else { "" }, Style::Bad);
+        text.push(words::value(metric, e.median), Style::Plain);
+        if curve.variant == facts.test.baseline {
+            return text;
+        }
+        let Some(c) = facts.comparison(&curve.variant, *n, metric) else {
+            text.push(" ".repeat(if with_change { 10 } else { 2 }), Style::Plain);
+            return text;
+        };
+        let style = Style::of(c.verdict);
+        text.push(format!(" {}", words::mark(c.verdict)), style);
+        if with_change {
+            // Aligned on the sign, so that medians stay aligned too.
+            text.push(format!("{:>8}", words::change(c.change.median).replace('\u{a0}', "")), style);
+        }
+        text
+    };
+    let mut column = Column::new(&curve.variant);
+    column.cells = facts.test.clients.iter().map(cell).collect();
+    column.fit();
+    column
+}
+
+/// One line for each variant. As many columns as fit, the ones that matter most.
+fn by_variant(out: &mut Out, facts: &Facts, metric: Metric) {
+    let test = facts.test;
+    let column = |head: &str, style: Style, cell: &dyn Fn(&Curve) -> Option<String>| {
+        let mut column = Column::new(head);
+        let text = |c: &Curve| cell(c).map_or(Text::of("–", Style::Quiet), |t| Text::of(t, style));
+        column.cells = test.curves.iter().map(text).collect();
+        column.fit();
+        column
+    };
+    let most = test.curves.iter().flat_map(|c| test.clients.iter().map(move |n| (c, *n)));
+    let most = most.filter_map(|(c, n)| facts.figure(&c.variant, n, metric)).map(|e| e.median).fold(0.0, f64::max);
+    let figure = |x: Metric| {
+        column(about(x).short, Style::Plain, &|c| Some(words::value(x, facts.summary(&c.variant, x)?.median)))
+    };
+    let mut name = column("", Style::Plain, &|c| Some(clean(&c.variant)));
+    name.left = true;
+    let mut curve = column("curve", Style::Plain, &|c| Some(bars(facts, c, metric, most)));
+    curve.left = true;
+    // In the order in which they stand, with how dear each is: the dearest go last.
+    let mut columns = vec![
+        (9, name),
+        (8, curve),
+        (7, column("peak", Style::Plain, &|c| Some(words::value(metric, c.shape.peak.median)))),
+        (3, column("at", Style::Plain, &|c| Some(words::whole(f64::from(c.shape.peak_clients))))),
+        (2, column("end/peak", Style::Plain, &|c| Some(words::number(c.shape.end_over_peak.median)))),
+        (
+            6,
+            column("cliff", Style::Bad, &|c| {
+                let cliff = c.shape.cliff.as_ref()?;
+                Some(format!("{} {}→{}", words::factor(cliff.factor.median), cliff.before, cliff.after))
+            }),
+        ),
+        (1, figure(Metric::LatencyP99)),
+        (5, figure(Metric::MemoryPeak)),
+        (3, figure(Metric::MemoryIdle)),
+        (4, figure(Metric::CpuPerTransaction)),
+        (1, figure(Metric::SwitchesPerTransaction)),
+        (0, figure(Metric::FaultsPerTransaction)),
+    ];
+    let empty = |c: &Column| c.cells.iter().all(|t| t.shown() == "–");
+    columns.retain(|(_, c)| !empty(c));
+    let too_wide =
+        |columns: &[(i32, Column)]| columns.iter().map(|(_, c)| c.width + GAP).sum::<usize>() > out.width + GAP;
+    while too_wide(&columns) && columns.len() > 1 {
+        let cheapest = columns.iter().map(|(dear, _)| *dear).min();
+        let at = columns.iter().rposition(|(dear, _)| Some(*dear) == cheapest).unwrap_or(0);
+        columns.remove(at);
+    }
+    out.table(&columns.iter().map(|(_, c)| c).collect::<Vec<_>>());
+}
+
+/// The curve in one line of text, on one scale from zero for the whole test.
+fn bars(facts: &Facts, curve: &Curve, metric: Metric, most: f64) -> String {
+    const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let step = |n: &u32| match facts.figure(&curve.variant, *n, metric) {
+        Some(e) if most > 0.0 => STEPS[((e.median / most * 8.0).ceil() as usize).clamp(1, 8) - 1],
+        _ => ' ',
+    };
+    facts.test.clients.iter().map(step).collect()
+}
+
+/// Whatever would not show as itself in its place becomes �: control characters, and what changes the writing direction.
+fn clean(text: &str) -> String {
+    let strange = |c: char| {
+        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|c| if strange(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// As much of a text as fits, with … if that is not all.
+fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.into();
+    }
+    let mut out = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        used += c.width().unwrap_or(0);
+        if used > width {
+            break;
+        }
+        out.push(c);
+    }
+    out + "…"
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Style {
+    Plain,
+    Strong,
+    Quiet,
+    Good,
+    Bad,
+}
+
+impl Style {
+    fn of(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Better => Style::Good,
+            Verdict::Worse => Style::Bad,
+            Verdict::Equivalent | Verdict::Undecided => Style::Quiet,
+        }
+    }
+
+    fn code(self) -> &'static str {
+        match self {
+            Style::Plain => "",
+            Style::Strong => "\x1b[1m",
+            Style::Quiet => "\x1b[2m",
+            Style::Good => "\x1b[34m",
+            Style::Bad => "\x1b[31m",
+        }
+    }
+}
+
+/// A cell: pieces of text in styles.
+struct Text(Vec<(String, Style)>);
+
+impl Text {
+    fn of(text: impl Into<String>, style: Style) -> Self {
+        Self(vec![(text.into(), style)])
+    }
+
+    fn push(&mut self, text: String, style: Style) {
+        self.0.push((text, style));
+    }
+
+    fn width(&self) -> usize {
+        self.0.iter().map(|(text, _)| text.width()).sum()
+    }
+
+    fn shown(&self) -> String {
+        self.0.iter().map(|(text, _)| text.as_str()).collect()
+    }
+}
+
+struct Column {
+    head: String,
+    cells: Vec<Text>,
+    width: usize,
+    left: bool,
+}
+
+impl Column {
+    fn new(head: &str) -> Self {
+        let head = cut(&clean(head), 24);
+        Self { width: head.width(), head, cells: vec![], left: false }
+    }
+
+    fn fit(&mut self) {
+        self.width = self.cells.iter().map(Text::width).max().unwrap_or(0).max(self.head.width());
+    }
+}
+
+struct Out {
+    text: String,
+    width: usize,
+    color: bool,
+}
+
+impl Out {
+    fn line(&mut self) {
+        let end = self.text.trim_end_matches(' ').len();
+        self.text.truncate(end);
+        self.text.push('\n');
+    }
+
+    fn put(&mut self, text: &str, style: Style) {
+        match self.color && style != Style::Plain && !text.trim().is_empty() {
+            true => self.text.extend([style.code(), text, "\x1b[0m"]),
+            false => self.text.push_str(text),
+        }
+    }
+
+    /// Filled lines; those after the first stand under the first word.
+    fn wrap(&mut self, lead: &str, text: &str, style: Style) {
+        let room = self.width - lead.width();
+        let mut lines = vec![String::new()];
+        for word in clean(text).split(' ').filter(|w| !w.is_empty()) {
+            for piece in pieces(word, room) {
+                let last = lines.len() - 1;
+                let gap = usize::from(!lines[last].is_empty());
+                if lines[last].width() + gap + piece.width() > room {
+                    lines.push(piece);
+                } else {
+                    lines[last].push_str(&" "[..gap]);
+                    lines[last].push_str(&piece);
+                }
+            }
+        }
+        for (i, line) in lines.iter().enumerate() {
+            let lead = if i == 0 { lead.into() } else { " ".repeat(lead.width()) };
+            self.put(&lead, Style::Plain);
+            self.put(line, style);
+            self.line();
+        }
+    }
+
+    fn table(&mut self, columns: &[&Column]) {
+        let rows = columns.iter().map(|c| c.cells.len()).max().unwrap_or(0);
+        let last = columns.len().saturating_sub(1);
+        let pad = |n: usize| " ".repeat(n);
+        for (i, c) in columns.iter().enumerate() {
+            let space = c.width - c.head.width();
+            let (before, after) = if c.left { (0, space) } else { (space, 0) };
+            self.put(&pad(before), Style::Plain);
+            self.put(&c.head, Style::Quiet);
+            self.put(&pad(if i == last { 0 } else { after + GAP }), Style::Plain);
+        }
+        self.line();
+        for row in 0..rows {
+            for (i, c) in columns.iter().enumerate() {
+                let Some(cell) = c.cells.get(row) else { continue };
+                // A name that is wider than the terminal is cut; nothing else is.
+                let whole = cell.width() <= self.width;
+                let space = c.width.saturating_sub(cell.width());
+                let (before, after) = if c.left { (0, space) } else { (space, 0) };
+                self.put(&pad(before), Style::Plain);
+                match whole {
+                    true => cell.0.iter().for_each(|(text, style)| self.put(text, *style)),
+                    false => self.put(&cut(&cell.shown(), self.width), Style::Plain),
+                }
+                self.put(&pad(if i == last { 0 } else { after + GAP }), Style::Plain);
+            }
+            self.line();
+        }
+    }
+}
+
+/// A word as it is, or in parts if it is wider than a line.
+fn pieces(word: &str, room: usize) -> Vec<String> {
+    let mut pieces = vec![String::new()];
+    let mut used = 0;
+    for c in word.chars() {
+        let w = c.width().unwrap_or(0);
+        if used + w > room && used > 0 {
+            pieces.push(String::new());
+            used = 0;
+        }
+        used += w;
+        if let Some(last) = pieces.last_mut() {
+            last.push(c);
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cut_and_wrap_by_display_width() {
+        assert_eq!(cut("jemalloc", 8), "jemalloc");
+        assert_eq!(cut("jemalloc", 5), "jema…");
+        assert_eq!(cut("堆堆堆堆", 5), "堆堆…");
+        let mut out = Out { text: String::new(), width: 10, color: false };
+        out.wrap("- ", "one two three averyverylongword", Style::Plain);
+        assert_eq!(
+            out.text,
+            "- one two\n  three\n  averyver\n  ylongword\n"
+                .replace("averyver\n  ylongword", "averyver\n  ylongwor\n  d")
+        );
+    }
+
+    #[test]
+    fn nothing_moves_the_cursor() {
+        assert_eq!(clean("a\x1b[2Jb\r\n\u{202e}c"), "a�[2Jb���c");
+    }
+}
