@@ -46,6 +46,8 @@ pub struct Ledger {
     pub holes: Vec<u64>,
     /// Commits that failed in a way that does not tell whether they were applied.
     pub uncertain: u64,
+    /// Reads by clients that returned a row which was never written.
+    pub damaged: u64,
 }
 
 /// A client's way into the table.
@@ -62,6 +64,9 @@ impl<'a> Table<'a> {
 
 impl Database {
     pub fn open(args: &Args) -> Result<Database, Failure> {
+        if args.dir.to_str().is_none() {
+            return Err(Failure::Use("--dir is not UTF-8, which TidesDB asks for: name another directory".into()));
+        }
         let directory = Directory::claim(&args.dir)?;
         let mib = 1 << 20;
         let config = Config::new(directory.database())
@@ -71,17 +76,15 @@ impl Database {
             .block_cache_size(args.cache as usize * mib);
         let tidesdb = TidesDB::open(config).map_err(|e| Failure::Run(format!("cannot open TidesDB: {e}")))?;
         tidesdb
-            .create_column_family(TABLE, ColumnFamilyConfig::new().keep_values_inline(true))
+            .create_column_family(TABLE, ColumnFamilyConfig::new())
             .map_err(|e| Failure::Run(format!("cannot create the table: {e}")))?;
         let value_bytes = args.value_bytes as usize;
         Ok(Database { tidesdb, _directory: directory, ledger: Ledger::default(), value_bytes })
     }
 
     pub fn table(&self) -> Result<Table<'_>, Failure> {
-        let rows = self
-            .tidesdb
-            .get_column_family(TABLE)
-            .map_err(|e| Failure::Run(format!("cannot open the table: {e}")))?;
+        let rows =
+            self.tidesdb.get_column_family(TABLE).map_err(|e| Failure::Run(format!("cannot open the table: {e}")))?;
         Ok(Table { tidesdb: &self.tidesdb, rows })
     }
 
@@ -150,13 +153,16 @@ impl Database {
                 }
                 Err(Damage::Row(what)) => return Ok(Some(Checked { holds: false, what })),
             };
-            let holds = found == (Found { rows: ledger.rows, sum: ledger.sum });
+            let holds = found == (Found { rows: ledger.rows, sum: ledger.sum }) && ledger.damaged == 0;
             let mut what = format!(
                 "{} rows with sum {} of k in the table, {} rows with sum {} by the clients' account",
                 found.rows, found.sum, ledger.rows, ledger.sum
             );
             if ledger.uncertain > 0 {
                 what += &format!("; {} commits failed without saying whether they were applied", ledger.uncertain);
+            }
+            if ledger.damaged > 0 {
+                what += &format!("; {} reads by clients returned a row that was never written", ledger.damaged);
             }
             return Ok(Some(Checked { holds, what }));
         }
@@ -170,7 +176,8 @@ impl Database {
         rows.seek_to_first()?;
         while rows.is_valid() {
             let (key, value) = rows.key_value()?;
-            let id = row::id_of(&key).ok_or_else(|| Damage::Row(format!("a key of {} bytes in the table", key.len())))?;
+            let id =
+                row::id_of(&key).ok_or_else(|| Damage::Row(format!("a key of {} bytes in the table", key.len())))?;
             if last.is_some_and(|last| last >= id) {
                 return Err(Damage::Row(format!("row {id} comes after row {}", last.unwrap_or(0))));
             }
@@ -194,6 +201,7 @@ impl Ledger {
         self.rows = self.rows.wrapping_add_signed(account.rows);
         self.sum = self.sum.wrapping_add(account.sum);
         self.uncertain += account.uncertain;
+        self.damaged += account.damaged;
         self.holes.extend(account.holes);
     }
 
@@ -208,6 +216,7 @@ pub struct Account {
     pub rows: i64,
     pub sum: u64,
     pub uncertain: u64,
+    pub damaged: u64,
     /// Ids whose rows it deleted and did not insert again.
     pub holes: Vec<u64>,
 }

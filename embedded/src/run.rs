@@ -132,9 +132,7 @@ pub fn run(
                     .name(format!("client-{place}"))
                     .stack_size(STACK)
                     .spawn_scoped(scope, move || client.work(shared, place))
-                    .map_err(|e| {
-                        Failure::Run(format!("cannot start client {} of {}: {e}", place + 1, wish.clients))
-                    })?;
+                    .map_err(|e| Failure::Run(format!("cannot start client {} of {}: {e}", place + 1, wish.clients)))?;
                 clients.push(started);
             }
             Ok(())
