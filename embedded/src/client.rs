@@ -6,7 +6,7 @@
 //! The table keeps its size under a mix with as many inserts as deletes: an insert writes the oldest row again that this
 //! client deleted in an earlier transaction, and a new id only when it has none.
 
-use crate::database::{Account, Ledger, Table};
+use crate::database::{self, Account, Ledger, Table};
 use crate::keys::Keys;
 use crate::mix::{Kind, Mix};
 use crate::row;
@@ -20,8 +20,8 @@ use tidesdb::ErrorCode;
 
 /// How many deleted ids a client keeps for its inserts; the oldest beyond are forgotten.
 const HOLES: usize = 256;
-/// A delete that finds no row goes on to the next id, this often.
-const DELETE_TRIES: u64 = 16;
+/// A delete that finds no row looks for another one anywhere in the table, so often in all.
+const DELETE_TRIES: u32 = 16;
 /// Places of `Counts::errors`: TidesDB's codes are -1 to -17; place 0 is a row that is not what was written.
 const CODES: usize = 18;
 
@@ -239,7 +239,8 @@ impl<'a> Client<'a> {
                 },
                 Kind::Delete => {
                     let mut found = None;
-                    for id in (id..id + DELETE_TRIES).map(|id| id % work.rows) {
+                    for attempt in 0..DELETE_TRIES {
+                        let id = if attempt == 0 { id } else { rng.random_range(0..work.rows) };
                         if let Some(k) = read(id)? {
                             found = Some((id, k));
                             break;
@@ -260,7 +261,7 @@ impl<'a> Client<'a> {
                     if transaction.contains(rows, &row::key(id))? {
                         return Err(damaged(id));
                     }
-                    let k = rng.random_range(0..1 << 20);
+                    let k = rng.random_range(0..database::K);
                     row::write(row, id, k, rng.random());
                     transaction.put(rows, &row::key(id), row)?;
                     effects.rows += 1;

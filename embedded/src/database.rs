@@ -20,7 +20,7 @@ const TABLE: &str = "sbtest";
 /// Rows of one transaction while the table is filled.
 const BATCH: u64 = 500;
 /// `k` starts below this.
-const K: u64 = 1 << 20;
+pub const K: u64 = 1 << 20;
 
 /// The table is quiet when nothing moved for this many looks in a row.
 const LOOKS: u32 = 5;
@@ -186,7 +186,7 @@ impl Database {
             last = Some(id);
             found.rows += 1;
             found.sum = found.sum.wrapping_add(k);
-            if found.rows % 4096 == 0 && inbox.stopped() {
+            if found.rows.is_multiple_of(4096) && inbox.stopped() {
                 return Ok(None);
             }
             rows.next()?;
@@ -235,5 +235,67 @@ enum Damage {
 impl From<tidesdb::Error> for Damage {
     fn from(e: tidesdb::Error) -> Self {
         Damage::TidesDB(e)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    /// A database of 1000 rows in a directory of its own, and the inbox that it is asked with.
+    fn prepared(name: &str) -> (Database, Inbox) {
+        let dir = std::env::temp_dir().join(format!("evenkeel-database-{name}-{}", std::process::id()));
+        let args = Args::parse_from(["evenkeel-embedded", "--rows", "1000", "--dir", dir.to_str().unwrap()]);
+        let mut inbox = Inbox::open().unwrap();
+        let mut database = Database::open(&args).unwrap();
+        assert!(database.prepare(args.rows, args.seed, &mut inbox).unwrap());
+        (database, inbox)
+    }
+
+    fn checked(database: &Database, inbox: &mut Inbox) -> Checked {
+        database.check(inbox).unwrap().expect("no signal came")
+    }
+
+    /// Puts `value` at `key`, past the clients' account.
+    fn put(database: &Database, key: &[u8], value: &[u8]) {
+        let table = database.table().unwrap();
+        let mut transaction = table.begin().unwrap();
+        transaction.put(&table.rows, key, value).unwrap();
+        transaction.commit().unwrap();
+    }
+
+    #[test]
+    fn a_prepared_table_holds_until_the_account_says_otherwise() {
+        let (mut database, mut inbox) = prepared("account");
+        assert!(checked(&database, &mut inbox).holds);
+        database.ledger.add(Account { rows: -1, ..Account::default() });
+        let missing = checked(&database, &mut inbox);
+        assert!(!missing.holds && missing.what.contains("1000 rows") && missing.what.contains("999 rows"));
+        database.ledger.add(Account { rows: 1, sum: 1, ..Account::default() });
+        assert!(!checked(&database, &mut inbox).holds);
+        database.ledger.add(Account { sum: u64::MAX, ..Account::default() });
+        assert!(checked(&database, &mut inbox).holds);
+        database.ledger.add(Account { damaged: 1, ..Account::default() });
+        assert!(!checked(&database, &mut inbox).holds);
+    }
+
+    #[test]
+    fn a_row_that_nobody_wrote_is_named() {
+        let (database, mut inbox) = prepared("row");
+        let mut value = vec![0; database.value_bytes];
+        row::write(&mut value, 7, 0, 5);
+        value[100] ^= 1;
+        put(&database, &row::key(7), &value);
+        let found = checked(&database, &mut inbox);
+        assert!(!found.holds && found.what.contains("row 7 is not what was written"), "{}", found.what);
+    }
+
+    #[test]
+    fn a_key_that_nobody_wrote_is_found() {
+        let (database, mut inbox) = prepared("key");
+        put(&database, b"abc", b"");
+        let found = checked(&database, &mut inbox);
+        assert!(!found.holds && found.what.contains("key of 3 bytes"), "{}", found.what);
     }
 }
