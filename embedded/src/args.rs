@@ -20,7 +20,7 @@ Exit codes: 0 fine, 2 wrong use, 3 could not run (or the check at the end did no
 
 /// An OLTP load on TidesDB in one process, to be run under any heap by LD_PRELOAD.
 #[derive(Parser, Debug)]
-#[command(version, after_help = EXAMPLES, max_term_width = 120)]
+#[command(version, after_help = EXAMPLES)]
 pub struct Args {
     /// Private data directory: created, and removed at the end; an existing one must be empty or left by this program
     #[arg(long, value_name = "DIR")]
@@ -44,7 +44,7 @@ pub struct Args {
     pub warmup: f64,
 
     /// Rows of the table
-    #[arg(long, value_name = "N", default_value = "50000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    #[arg(long, value_name = "N", default_value = "20000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub rows: u64,
 
     /// Bytes of a row (sysbench's sbtest has 188)
@@ -68,11 +68,11 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
 
-    /// TidesDB's memtable: size at which it is flushed
-    #[arg(long, value_name = "MIB", default_value = "16", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    /// TidesDB's memtable: size at which it is flushed (TidesDB's own default is 64)
+    #[arg(long, value_name = "MIB", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub write_buffer: u32,
 
-    /// TidesDB's block cache
+    /// TidesDB's block cache (TidesDB's own default is 64)
     #[arg(long, value_name = "MIB", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub cache: u32,
 }

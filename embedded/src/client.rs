@@ -6,7 +6,7 @@
 //! The table keeps its size under a mix with as many inserts as deletes: an insert writes the oldest row again that this
 //! client deleted in an earlier transaction, and a new id only when it has none.
 
-use crate::database::{Account, Ledger, Table};
+use crate::database::{self, Account, Ledger, Table};
 use crate::keys::Keys;
 use crate::mix::{Kind, Mix};
 use crate::row;
@@ -20,8 +20,8 @@ use tidesdb::ErrorCode;
 
 /// How many deleted ids a client keeps for its inserts; the oldest beyond are forgotten.
 const HOLES: usize = 256;
-/// A delete that finds no row goes on to the next id, this often.
-const DELETE_TRIES: u64 = 16;
+/// A delete that finds no row looks for another one anywhere in the table, so often in all.
+const DELETE_TRIES: u32 = 16;
 /// Places of `Counts::errors`: TidesDB's codes are -1 to -17; place 0 is a row that is not what was written.
 const CODES: usize = 18;
 
@@ -72,17 +72,27 @@ struct Effects {
 /// Why an attempt ended before it committed.
 enum Trouble {
     /// Another transaction was in the way.
-    Retry,
-    Failed(tidesdb::Error),
+    Conflict,
+    Error(Error),
+}
+
+/// What ends a transaction for good.
+enum Error {
+    TidesDB(tidesdb::Error),
     /// The commit itself failed: whether it was applied is not known.
-    Uncertain(tidesdb::Error),
+    Commit(tidesdb::Error),
+    /// A read returned a row that was never written.
     DamagedRow(u64),
 }
 
 impl From<tidesdb::Error> for Trouble {
     fn from(e: tidesdb::Error) -> Self {
-        if e.is_conflict() || e.is_locked() { Trouble::Retry } else { Trouble::Failed(e) }
+        if e.is_conflict() || e.is_locked() { Trouble::Conflict } else { Trouble::Error(Error::TidesDB(e)) }
     }
+}
+
+fn damaged(id: u64) -> Trouble {
+    Trouble::Error(Error::DamagedRow(id))
 }
 
 impl<'a> Client<'a> {
@@ -122,11 +132,11 @@ impl<'a> Client<'a> {
                         self.counts.committed(&self.work.mix, &self.effects, took.as_nanos() as u64);
                     }
                 }
-                Some(Err(trouble)) => {
+                Some(Err(error)) => {
                     if measured {
-                        self.counts.errors[trouble.place()] += 1;
+                        self.counts.errors[error.place()] += 1;
                     }
-                    shared.complain(|| trouble.text());
+                    shared.complain(|| error.text());
                 }
                 None => {}
             }
@@ -152,17 +162,17 @@ impl<'a> Client<'a> {
 
     /// Does the planned transaction, again while it conflicts; `None` if the run stopped meanwhile. Also how often it was
     /// done again.
-    fn transaction(&mut self, shared: &Shared) -> (u64, Option<Result<(), Trouble>>) {
+    fn transaction(&mut self, shared: &Shared) -> (u64, Option<Result<(), Error>>) {
         let mut retries = 0;
         let ended = loop {
             match self.attempt() {
                 Ok(()) => break Some(Ok(())),
-                Err(Trouble::Retry) if shared.phase() == Phase::Stop => break None,
-                Err(Trouble::Retry) => {
+                Err(Trouble::Error(error)) => break Some(Err(error)),
+                Err(Trouble::Conflict) if shared.phase() == Phase::Stop => break None,
+                Err(Trouble::Conflict) => {
                     retries += 1;
                     std::thread::yield_now();
                 }
-                Err(trouble) => break Some(Err(trouble)),
             }
         };
         match &ended {
@@ -176,9 +186,10 @@ impl<'a> Client<'a> {
                     self.holes.push_back(id);
                 }
             }
-            Some(Err(Trouble::Uncertain(_))) => self.account.uncertain += 1,
+            Some(Err(Error::Commit(_))) => self.account.uncertain += 1,
             // Nothing was written: the ids that were to be inserted are still free.
-            _ => {
+            Some(Err(Error::TidesDB(_) | Error::DamagedRow(_))) | None => {
+                self.account.damaged += u64::from(matches!(ended, Some(Err(Error::DamagedRow(_)))));
                 let free = self.plan.iter().filter(|(kind, _)| *kind == Kind::Insert).map(|(_, id)| *id);
                 self.holes.extend(free.take(HOLES - self.holes.len()));
             }
@@ -193,7 +204,7 @@ impl<'a> Client<'a> {
         let mut transaction = table.begin()?;
         // The row's k, or None when there is no such row.
         let read = |id: u64| match transaction.get(rows, &row::key(id)) {
-            Ok(value) => row::k(&value, id, work.value_bytes).map(Some).ok_or(Trouble::DamagedRow(id)),
+            Ok(value) => row::k(&value, id, work.value_bytes).map(Some).ok_or(damaged(id)),
             Err(e) if e.is_not_found() => Ok(None),
             Err(e) => Err(e.into()),
         };
@@ -212,8 +223,8 @@ impl<'a> Client<'a> {
                         if key[..] > upper[..] {
                             break;
                         }
-                        let id = row::id_of(&key).ok_or(Trouble::DamagedRow(id))?;
-                        row::k(&value, id, work.value_bytes).ok_or(Trouble::DamagedRow(id))?;
+                        let id = row::id_of(&key).ok_or(damaged(id))?;
+                        row::k(&value, id, work.value_bytes).ok_or(damaged(id))?;
                         effects.rows_read += 1;
                         range.next()?;
                     }
@@ -228,7 +239,8 @@ impl<'a> Client<'a> {
                 },
                 Kind::Delete => {
                     let mut found = None;
-                    for id in (id..id + DELETE_TRIES).map(|id| id % work.rows) {
+                    for attempt in 0..DELETE_TRIES {
+                        let id = if attempt == 0 { id } else { rng.random_range(0..work.rows) };
                         if let Some(k) = read(id)? {
                             found = Some((id, k));
                             break;
@@ -247,9 +259,9 @@ impl<'a> Client<'a> {
                 Kind::Insert => {
                     // An insert looks whether the key is free, as a table with a primary key must.
                     if transaction.contains(rows, &row::key(id))? {
-                        return Err(Trouble::DamagedRow(id));
+                        return Err(damaged(id));
                     }
-                    let k = rng.random_range(0..1 << 20);
+                    let k = rng.random_range(0..database::K);
                     row::write(row, id, k, rng.random());
                     transaction.put(rows, &row::key(id), row)?;
                     effects.rows += 1;
@@ -258,8 +270,8 @@ impl<'a> Client<'a> {
             }
         }
         transaction.commit().map_err(|e| match Trouble::from(e) {
-            Trouble::Failed(e) => Trouble::Uncertain(e),
-            retry => retry,
+            Trouble::Error(Error::TidesDB(e)) => Trouble::Error(Error::Commit(e)),
+            other => other,
         })
     }
 }
@@ -271,24 +283,22 @@ impl Effects {
     }
 }
 
-impl Trouble {
-    fn code(&self) -> Option<ErrorCode> {
-        match self {
-            Trouble::Retry => Some(ErrorCode::Conflict),
-            Trouble::Failed(e) | Trouble::Uncertain(e) => Some(e.code().unwrap_or(ErrorCode::Unknown)),
-            Trouble::DamagedRow(_) => None,
-        }
-    }
-
+impl Error {
+    /// The place of this error in `Counts::errors`.
     fn place(&self) -> usize {
-        self.code().map_or(0, |code| code.code().unsigned_abs() as usize).min(CODES - 1)
+        match self {
+            Error::DamagedRow(_) => 0,
+            Error::TidesDB(e) | Error::Commit(e) => {
+                let code = e.code().unwrap_or(ErrorCode::Unknown).code().unsigned_abs() as usize;
+                if code < CODES { code } else { ErrorCode::Unknown.code().unsigned_abs() as usize }
+            }
+        }
     }
 
     fn text(&self) -> String {
         match self {
-            Trouble::Retry => "a transaction conflicts without end".into(),
-            Trouble::Failed(e) | Trouble::Uncertain(e) => e.to_string(),
-            Trouble::DamagedRow(id) => format!("row {id} is not what was written"),
+            Error::TidesDB(e) | Error::Commit(e) => e.to_string(),
+            Error::DamagedRow(id) => format!("row {id} is not what was written"),
         }
     }
 }

@@ -20,7 +20,7 @@ const TABLE: &str = "sbtest";
 /// Rows of one transaction while the table is filled.
 const BATCH: u64 = 500;
 /// `k` starts below this.
-const K: u64 = 1 << 20;
+pub const K: u64 = 1 << 20;
 
 /// The table is quiet when nothing moved for this many looks in a row.
 const LOOKS: u32 = 5;
@@ -46,6 +46,8 @@ pub struct Ledger {
     pub holes: Vec<u64>,
     /// Commits that failed in a way that does not tell whether they were applied.
     pub uncertain: u64,
+    /// Reads by clients that returned a row which was never written.
+    pub damaged: u64,
 }
 
 /// A client's way into the table.
@@ -62,6 +64,9 @@ impl<'a> Table<'a> {
 
 impl Database {
     pub fn open(args: &Args) -> Result<Database, Failure> {
+        if args.dir.to_str().is_none() {
+            return Err(Failure::Use("--dir is not UTF-8, which TidesDB asks for: name another directory".into()));
+        }
         let directory = Directory::claim(&args.dir)?;
         let mib = 1 << 20;
         let config = Config::new(directory.database())
@@ -71,17 +76,15 @@ impl Database {
             .block_cache_size(args.cache as usize * mib);
         let tidesdb = TidesDB::open(config).map_err(|e| Failure::Run(format!("cannot open TidesDB: {e}")))?;
         tidesdb
-            .create_column_family(TABLE, ColumnFamilyConfig::new().keep_values_inline(true))
+            .create_column_family(TABLE, ColumnFamilyConfig::new())
             .map_err(|e| Failure::Run(format!("cannot create the table: {e}")))?;
         let value_bytes = args.value_bytes as usize;
         Ok(Database { tidesdb, _directory: directory, ledger: Ledger::default(), value_bytes })
     }
 
     pub fn table(&self) -> Result<Table<'_>, Failure> {
-        let rows = self
-            .tidesdb
-            .get_column_family(TABLE)
-            .map_err(|e| Failure::Run(format!("cannot open the table: {e}")))?;
+        let rows =
+            self.tidesdb.get_column_family(TABLE).map_err(|e| Failure::Run(format!("cannot open the table: {e}")))?;
         Ok(Table { tidesdb: &self.tidesdb, rows })
     }
 
@@ -150,13 +153,16 @@ impl Database {
                 }
                 Err(Damage::Row(what)) => return Ok(Some(Checked { holds: false, what })),
             };
-            let holds = found == (Found { rows: ledger.rows, sum: ledger.sum });
+            let holds = found == (Found { rows: ledger.rows, sum: ledger.sum }) && ledger.damaged == 0;
             let mut what = format!(
                 "{} rows with sum {} of k in the table, {} rows with sum {} by the clients' account",
                 found.rows, found.sum, ledger.rows, ledger.sum
             );
             if ledger.uncertain > 0 {
                 what += &format!("; {} commits failed without saying whether they were applied", ledger.uncertain);
+            }
+            if ledger.damaged > 0 {
+                what += &format!("; {} reads by clients returned a row that was never written", ledger.damaged);
             }
             return Ok(Some(Checked { holds, what }));
         }
@@ -170,7 +176,8 @@ impl Database {
         rows.seek_to_first()?;
         while rows.is_valid() {
             let (key, value) = rows.key_value()?;
-            let id = row::id_of(&key).ok_or_else(|| Damage::Row(format!("a key of {} bytes in the table", key.len())))?;
+            let id =
+                row::id_of(&key).ok_or_else(|| Damage::Row(format!("a key of {} bytes in the table", key.len())))?;
             if last.is_some_and(|last| last >= id) {
                 return Err(Damage::Row(format!("row {id} comes after row {}", last.unwrap_or(0))));
             }
@@ -179,7 +186,7 @@ impl Database {
             last = Some(id);
             found.rows += 1;
             found.sum = found.sum.wrapping_add(k);
-            if found.rows % 4096 == 0 && inbox.stopped() {
+            if found.rows.is_multiple_of(4096) && inbox.stopped() {
                 return Ok(None);
             }
             rows.next()?;
@@ -194,6 +201,7 @@ impl Ledger {
         self.rows = self.rows.wrapping_add_signed(account.rows);
         self.sum = self.sum.wrapping_add(account.sum);
         self.uncertain += account.uncertain;
+        self.damaged += account.damaged;
         self.holes.extend(account.holes);
     }
 
@@ -208,6 +216,7 @@ pub struct Account {
     pub rows: i64,
     pub sum: u64,
     pub uncertain: u64,
+    pub damaged: u64,
     /// Ids whose rows it deleted and did not insert again.
     pub holes: Vec<u64>,
 }
@@ -226,5 +235,67 @@ enum Damage {
 impl From<tidesdb::Error> for Damage {
     fn from(e: tidesdb::Error) -> Self {
         Damage::TidesDB(e)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    /// A database of 1000 rows in a directory of its own, and the inbox that it is asked with.
+    fn prepared(name: &str) -> (Database, Inbox) {
+        let dir = std::env::temp_dir().join(format!("evenkeel-database-{name}-{}", std::process::id()));
+        let args = Args::parse_from(["evenkeel-embedded", "--rows", "1000", "--dir", dir.to_str().unwrap()]);
+        let mut inbox = Inbox::open().unwrap();
+        let mut database = Database::open(&args).unwrap();
+        assert!(database.prepare(args.rows, args.seed, &mut inbox).unwrap());
+        (database, inbox)
+    }
+
+    fn checked(database: &Database, inbox: &mut Inbox) -> Checked {
+        database.check(inbox).unwrap().expect("no signal came")
+    }
+
+    /// Puts `value` at `key`, past the clients' account.
+    fn put(database: &Database, key: &[u8], value: &[u8]) {
+        let table = database.table().unwrap();
+        let mut transaction = table.begin().unwrap();
+        transaction.put(&table.rows, key, value).unwrap();
+        transaction.commit().unwrap();
+    }
+
+    #[test]
+    fn a_prepared_table_holds_until_the_account_says_otherwise() {
+        let (mut database, mut inbox) = prepared("account");
+        assert!(checked(&database, &mut inbox).holds);
+        database.ledger.add(Account { rows: -1, ..Account::default() });
+        let missing = checked(&database, &mut inbox);
+        assert!(!missing.holds && missing.what.contains("1000 rows") && missing.what.contains("999 rows"));
+        database.ledger.add(Account { rows: 1, sum: 1, ..Account::default() });
+        assert!(!checked(&database, &mut inbox).holds);
+        database.ledger.add(Account { sum: u64::MAX, ..Account::default() });
+        assert!(checked(&database, &mut inbox).holds);
+        database.ledger.add(Account { damaged: 1, ..Account::default() });
+        assert!(!checked(&database, &mut inbox).holds);
+    }
+
+    #[test]
+    fn a_row_that_nobody_wrote_is_named() {
+        let (database, mut inbox) = prepared("row");
+        let mut value = vec![0; database.value_bytes];
+        row::write(&mut value, 7, 0, 5);
+        value[100] ^= 1;
+        put(&database, &row::key(7), &value);
+        let found = checked(&database, &mut inbox);
+        assert!(!found.holds && found.what.contains("row 7 is not what was written"), "{}", found.what);
+    }
+
+    #[test]
+    fn a_key_that_nobody_wrote_is_found() {
+        let (database, mut inbox) = prepared("key");
+        put(&database, b"abc", b"");
+        let found = checked(&database, &mut inbox);
+        assert!(!found.holds && found.what.contains("key of 3 bytes"), "{}", found.what);
     }
 }

@@ -79,9 +79,10 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        let removed = self.clear().and_then(|()| fs::remove_file(self.path.join(MARKER))).and_then(|()| {
-            if self.made { fs::remove_dir(&self.path) } else { Ok(()) }
-        });
+        let removed = self
+            .clear()
+            .and_then(|()| fs::remove_file(self.path.join(MARKER)))
+            .and_then(|()| if self.made { fs::remove_dir(&self.path) } else { Ok(()) });
         if let Err(e) = removed {
             eprintln!("evenkeel-embedded: could not remove all of {}: {e}", self.path.display());
         }

@@ -2,7 +2,8 @@
 //! order, each after the one before is done; a signal is handled at once, a second one ends the process where it stands.
 
 use crate::Failure;
-use nix::sys::signal::{SigSet, Signal};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::collections::VecDeque;
 use std::io::BufRead;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -31,18 +32,19 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Blocks the signals for this thread and those it starts, and waits for them in a thread of its own.
+    /// Takes the signals over by a handler, whichever thread the kernel chooses: a preloaded heap may have started threads
+    /// before this program could block anything in them.
     pub fn open() -> Result<Inbox, Failure> {
-        let signals = SigSet::from_iter([Signal::SIGINT, Signal::SIGTERM]);
-        signals.thread_block().map_err(|e| Failure::run(format!("cannot block signals: {e}")))?;
+        let mut signals =
+            Signals::new([SIGINT, SIGTERM]).map_err(|e| Failure::Run(format!("cannot handle signals: {e}")))?;
         let (sender, receiver) = channel();
         let told = sender.clone();
         start("signals", move || {
-            while signals.wait().is_ok() {
-                let _ = told.send(Message::Signal);
-                if signals.wait().is_ok() {
+            for (before, _) in signals.forever().enumerate() {
+                if before > 0 {
                     std::process::exit(3);
                 }
+                let _ = told.send(Message::Signal);
             }
         })?;
         Ok(Inbox { receiver, sender, waiting: VecDeque::new(), stopped: false })

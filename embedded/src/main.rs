@@ -44,10 +44,8 @@ impl Failure {
 
 fn main() -> ExitCode {
     let args = args::parse();
-    // Before any thread starts, TidesDB's included: signals are for the inbox alone.
-    let ended = inbox::Inbox::open().and_then(|inbox| {
-        if args.serve { serve::serve(&args, inbox) } else { once::once(&args, inbox) }
-    });
+    let ended = inbox::Inbox::open()
+        .and_then(|inbox| if args.serve { serve::serve(&args, inbox) } else { once::once(&args, inbox) });
     let (code, why) = match ended {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Use(why)) => (2, why),

@@ -32,7 +32,7 @@ pub fn write(row: &mut [u8], id: u64, k: u64, stamp: u64) {
 /// that it reads.
 pub fn k(row: &[u8], id: u64, length: usize) -> Option<u64> {
     let stamp = word(row, 2)?;
-    let (n, last) = row[HEAD..].chunks(WORD).enumerate().last()?;
+    let (n, last) = row[HEAD..].chunks(WORD).enumerate().next_back()?;
     let whole = row.len() == length && word(row, 0)? == id && *last == filler(id, stamp, n).to_le_bytes()[..last.len()];
     if whole { word(row, 1) } else { None }
 }

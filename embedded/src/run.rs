@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// A client's stack: address space, of which a client touches a few pages.
 const STACK: usize = 256 * 1024;
+/// How long the clients work on after the window, so that whoever watches sees the process with all of them in it.
+const OVER: Duration = Duration::from_millis(100);
 /// How long clients may take until each has completed a transaction.
 const CONNECT: Duration = Duration::from_secs(60);
 
@@ -36,6 +38,8 @@ pub struct Wish {
 pub enum Phase {
     WarmUp,
     Window,
+    /// The window is closed and the clients work on.
+    Over,
     Stop,
 }
 
@@ -70,6 +74,7 @@ impl Shared {
         match self.phase.load(Relaxed) {
             phase if phase == Phase::WarmUp as u8 => Phase::WarmUp,
             phase if phase == Phase::Window as u8 => Phase::Window,
+            phase if phase == Phase::Over as u8 => Phase::Over,
             _ => Phase::Stop,
         }
     }
@@ -132,9 +137,7 @@ pub fn run(
                     .name(format!("client-{place}"))
                     .stack_size(STACK)
                     .spawn_scoped(scope, move || client.work(shared, place))
-                    .map_err(|e| {
-                        Failure::Run(format!("cannot start client {} of {}: {e}", place + 1, wish.clients))
-                    })?;
+                    .map_err(|e| Failure::Run(format!("cannot start client {} of {}: {e}", place + 1, wish.clients)))?;
                 clients.push(started);
             }
             Ok(())
@@ -201,7 +204,7 @@ fn measure(
             return Ok(None);
         }
         if part == parts {
-            shared.enter(Phase::Stop);
+            shared.enter(Phase::Over);
         }
         let now = (Instant::now(), shared.transactions());
         let seconds = (now.0 - last.0).as_secs_f64();
@@ -211,12 +214,11 @@ fn measure(
             clients: wish.clients,
             tps: (now.1 - last.1) as f64 / seconds,
         };
-        if part == parts {
-            let window = Window { connect_s, seconds: second.at, usage: Usage::now()? - before };
-            tell(Event::Second(second))?;
-            return Ok(Some(window));
-        }
+        let window = Window { connect_s, seconds: second.at, usage: Usage::now()? - before };
         tell(Event::Second(second))?;
+        if part == parts {
+            return Ok(inbox.wait(OVER).then_some(window));
+        }
         last = now;
     }
     unreachable!("a window has at least one part")

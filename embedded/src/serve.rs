@@ -123,10 +123,7 @@ mod tests {
     #[test]
     fn commands_are_read() {
         let wish = Wish { clients: 64, warmup_s: 0.3, seconds: 2.0, seed: 7 };
-        assert_eq!(
-            command(r#"{"do":"run","clients":64,"warmup_s":0.3,"seconds":2,"seed":7}"#),
-            Ok(Command::Run(wish))
-        );
+        assert_eq!(command(r#"{"do":"run","clients":64,"warmup_s":0.3,"seconds":2,"seed":7}"#), Ok(Command::Run(wish)));
         assert_eq!(
             command(r#"{"do":"run","clients":64,"seconds":2}"#),
             Ok(Command::Run(Wish { warmup_s: 0.0, seed: 0, ..wish }))
