@@ -15,11 +15,8 @@ pub mod placement;
 pub mod plan;
 pub mod proof;
 pub mod record;
-<<<<<<< HEAD
+pub mod report;
 pub mod rng;
 pub mod sweep;
 pub mod target;
 pub mod wrong;
-=======
-pub mod report;
->>>>>>> report
