@@ -11,6 +11,7 @@
 
 use crate::analysis::Question;
 use crate::digest;
+use crate::experiment::Changes;
 use crate::record::Record;
 use crate::wrong::wrong;
 use anyhow::{Context, Result};
@@ -34,7 +35,7 @@ pub struct Planned {
     pub notes: Vec<String>,
     /// The folder in which the experiment's file lay; its configs are relative to it.
     pub folder: PathBuf,
-    pub scale: f64,
+    pub changes: Changes,
     /// Names of all trials.
     pub trials: Vec<String>,
 }
@@ -241,7 +242,7 @@ mod tests {
 
     fn planned_nothing() -> Planned {
         let question = Question { title: "t".into(), baseline: None, margin: None, twins: Vec::new() };
-        Planned { question, notes: Vec::new(), folder: ".".into(), scale: 1.0, trials: Vec::new() }
+        Planned { question, notes: Vec::new(), folder: ".".into(), changes: Changes::default(), trials: Vec::new() }
     }
 
     fn folder(name: &str) -> PathBuf {

@@ -292,6 +292,92 @@ impl Experiment {
     }
 }
 
+/// What the command line changes of an experiment; kept with the plan, so that a resumed sweep and a reader know it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Changes {
+    /// Multiplies rows and seconds: published parameters on a smaller machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub heaps: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<u32>,
+}
+
+impl Changes {
+    /// The same as options of `evenkeel sweep`.
+    pub fn as_options(&self) -> String {
+        let mut text = String::new();
+        if let Some(scale) = self.scale {
+            text += &format!(" --scale {scale}");
+        }
+        if let Some(rounds) = self.rounds {
+            text += &format!(" --rounds {rounds}");
+        }
+        if let Some(seed) = self.seed {
+            text += &format!(" --seed {seed}");
+        }
+        if !self.heaps.is_empty() {
+            text += &format!(" --heap '{}'", self.heaps.join(","));
+        }
+        if !self.clients.is_empty() {
+            let list: Vec<String> = self.clients.iter().map(u32::to_string).collect();
+            text += &format!(" --clients {}", list.join(","));
+        }
+        text
+    }
+}
+
+impl Experiment {
+    /// The experiment with changes made; says in sentences what a reader must know of them.
+    pub fn changed(mut self, changes: &Changes) -> Result<(Experiment, Vec<String>)> {
+        let mut notes = Vec::new();
+        let spanned = |s: &String| Spanned::new(0..0, s.clone());
+        if let Some(scale) = changes.scale {
+            if !(0.001..=1000.0).contains(&scale) {
+                return Err(wrong(format!("--scale {scale}: say 0.001 to 1000")));
+            }
+            let load = &mut self.load;
+            load.rows = ((load.rows as f64 * scale) as u64).max(1_000);
+            load.seconds = (load.seconds * scale).max(2.0f64.min(load.seconds));
+            load.warmup = (load.warmup * scale).max(1.0f64.min(load.warmup));
+            load.idle = (load.idle * scale).max(0.5f64.min(load.idle));
+            notes.push(format!(
+                "Scaled by {scale} for this machine: {} rows a table, windows of {:.1} s; the published parameters are in the experiment.",
+                load.rows, load.seconds
+            ));
+        }
+        if let Some(rounds) = changes.rounds {
+            if !(1..=1000).contains(&rounds) {
+                return Err(wrong(format!("--rounds {rounds}: say 1 to 1000")));
+            }
+            self.plan.rounds = rounds;
+        }
+        if let Some(seed) = changes.seed {
+            self.plan.seed = seed;
+        }
+        if !changes.heaps.is_empty() {
+            self.factors.heap = changes.heaps.iter().map(spanned).collect();
+            if self
+                .plan
+                .baseline
+                .as_ref()
+                .is_some_and(|b| !changes.heaps.contains(b.get_ref()) && !changes.heaps.contains(&"all".to_string()))
+            {
+                self.plan.baseline = None;
+            }
+        }
+        if !changes.clients.is_empty() {
+            self.factors.clients = changes.clients.iter().map(|c| Spanned::new(0..0, *c)).collect();
+        }
+        Ok((self, notes))
+    }
+}
+
 pub const SYSBENCH_TESTS: [&str; 9] = [
     "oltp_read_only",
     "oltp_read_write",

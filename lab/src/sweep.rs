@@ -270,7 +270,7 @@ fn blank(life: &Life, trial: &Trial, begun: SystemTime) -> Record {
         round: life.round,
         order: trial.order,
         direction: life.direction,
-        started: humantime::format_rfc3339_millis(begun).to_string(),
+        started: crate::time::rfc3339(begun),
         outcome: Outcome::Valid,
         figures: Figures::default(),
         proofs: Vec::new(),

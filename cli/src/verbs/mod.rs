@@ -1,0 +1,10 @@
+//! One file a verb; each has `Args` and `run`.
+
+pub mod doctor;
+pub mod heaps;
+pub mod import;
+pub mod report;
+pub mod run;
+pub mod sweep;
+pub mod verify;
+pub mod words;
