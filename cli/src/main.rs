@@ -40,6 +40,7 @@ enum Verb {
     Heaps(verbs::heaps::Args),
     Run(verbs::run::Args),
     Doctor(verbs::doctor::Args),
+    Selftest(verbs::selftest::Args),
     Completions(verbs::words::CompletionsArgs),
     Man(verbs::words::ManArgs),
 }
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Verb::Heaps(args) => verbs::heaps::run(&args),
         Verb::Run(args) => verbs::run::run(&args),
         Verb::Doctor(args) => verbs::doctor::run(&args),
+        Verb::Selftest(args) => verbs::selftest::run(&args),
         Verb::Completions(args) => verbs::words::completions(&args),
         Verb::Man(args) => verbs::words::man(&args),
     };

@@ -47,7 +47,8 @@ const MARKS: [(Kind, &str, &str); 8] = [
     (Kind::Rpmalloc, "rpmalloc", "rpmalloc"),
     (Kind::Rpmalloc, "rpmalloc", "rpmalloc_initialize"),
     (Kind::Snmalloc, "snmalloc", "sn_rust_alloc"),
-    (Kind::Snmalloc, "snmalloc", "snmalloc"),
+    // Its C names are those of every malloc; the library calls itself so.
+    (Kind::Snmalloc, "snmalloc", "libsnmallocshim"),
 ];
 
 impl Kind {
@@ -61,12 +62,9 @@ impl Kind {
 
     fn of(symbols: &BTreeSet<String>) -> (Kind, String) {
         for (kind, _, mark) in MARKS {
-            // snmalloc is C++: its name stands inside mangled symbols.
-            let found =
-                if mark == "snmalloc" { symbols.iter().find(|s| s.contains("8snmalloc")) } else { symbols.get(mark) };
-            if let Some(found) = found {
-                let short: String = found.chars().take(40).collect();
-                return (kind, format!("it exports {short}"));
+            if let Some(found) = symbols.iter().find(|s| s.split('.').next() == Some(mark)) {
+                let verb = if found.contains(".so") { "it calls itself" } else { "it exports" };
+                return (kind, format!("{verb} {found}"));
             }
         }
         (Kind::Other, "it exports malloc".into())
@@ -134,7 +132,9 @@ fn number(found: &mut [Heap]) {
         let taken: Vec<String> = found[..i].iter().map(|h| h.name.clone()).collect();
         let base = found[i].name.clone();
         if taken.contains(&base) {
-            let named = format!("{base}-{}", found[i].version);
+            // "5.3.1 (built from ..)" is called by its number.
+            let number = found[i].version.split_whitespace().next().unwrap_or_default();
+            let named = format!("{base}-{number}");
             let mut name = named.clone();
             let mut k = 2;
             while taken.contains(&name) {
@@ -176,7 +176,7 @@ pub fn recognise(path: &Path) -> Result<Heap> {
     })
 }
 
-/// The names that a shared library defines for others.
+/// The names that a shared library defines for others, and its own name.
 fn exported(path: &Path) -> Result<BTreeSet<String>> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let file = object::File::parse(&*bytes).map_err(|e| wrong(format!("{} is no ELF library: {e}", path.display())))?;

@@ -19,6 +19,7 @@ pub mod proof;
 pub mod record;
 pub mod report;
 pub mod rng;
+pub mod selftest;
 pub mod sweep;
 pub mod target;
 pub mod time;

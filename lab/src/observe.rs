@@ -128,6 +128,8 @@ pub struct Watch {
     thread: JoinHandle<(Vec<Sample>, f64)>,
 }
 
+/// A watch shorter than this reads nothing dear.
+const DEAR_FROM: f64 = 1.5;
 /// The share of one core that dear reads may take.
 const SHARE: f64 = 0.005;
 
@@ -138,8 +140,8 @@ impl Watch {
         let thread = thread::spawn(move || {
             let before = own_cpu();
             let mut samples = Vec::new();
-            // When each dear read may happen again.
-            let (mut switches_due, mut pages_due) = (0.0, 0.0);
+            // When each dear read may happen (again): not in a trial of a second, whose edges are read anyway.
+            let (mut switches_due, mut pages_due) = (DEAR_FROM, DEAR_FROM);
             for second in 0.. {
                 let now = begun.elapsed().as_secs_f64();
                 let depth = Depth { switches: now >= switches_due, pages: false };
@@ -250,9 +252,10 @@ mod tests {
     #[test]
     fn a_watch_ends_when_told_and_when_the_process_is_gone() {
         let watch = Watch::start(std::process::id(), None);
-        thread::sleep(Duration::from_millis(1100));
+        thread::sleep(Duration::from_millis(2100));
         let (samples, cpu) = watch.end();
-        assert!(samples.len() >= 2 && samples[0].1.switches.is_some() && samples[0].1.pages.is_some());
+        assert!(samples.len() >= 3 && samples[0].1.switches.is_none() && samples[0].1.pages.is_none());
+        assert!(samples[2].1.switches.is_some() && samples[2].1.pages.is_some());
         assert!(samples.windows(2).all(|w| w[0].0 < w[1].0) && cpu < 0.5);
 
         let mut child = std::process::Command::new("sleep").arg("0.2").spawn().unwrap();

@@ -5,6 +5,7 @@ pub mod heaps;
 pub mod import;
 pub mod report;
 pub mod run;
+pub mod selftest;
 pub mod sweep;
 pub mod verify;
 pub mod words;
