@@ -281,6 +281,8 @@ fn find(p: usize) -> Result<Block, (Fault, usize)> {
         match first_word(p).load(Relaxed) {
             word if word == seal(p) => Err((Fault::DoubleFree, size)),
             0 if span.has_free(i) => Err((Fault::NotHandedOut, size)),
+            // The span has ended meanwhile, and its pages are gone.
+            0 if span::of(p).is_none_or(|(now, _)| now != index) => Err((Fault::Gone, 0)),
             _ => Ok(Block::Small(bucket)),
         }
     } else if span.live.load(Relaxed) >> i & 1 == 0 {

@@ -319,9 +319,11 @@ impl Span {
         }
     }
 
-    /// Whether the map has block `i` as free.
+    /// Whether block `i` is free by the map, or upkeep has it in hand to give its pages back.
     pub fn has_free(&self, i: usize) -> bool {
-        self.map.all_free(i..=i)
+        let bucket = &BUCKETS[self.bucket.load(Relaxed) as usize];
+        let page = (bucket.color as usize + i * bucket.size as usize) / PAGE;
+        self.map.all_free(i..=i) || self.returned[page / 64].load(Relaxed) >> (page % 64) & 1 == 1
     }
 
     /// The pages of blocks just taken are no longer with the kernel.
@@ -555,10 +557,10 @@ fn purge_pages(span: &Span, life: u32, from: usize, to: usize, blocks: core::ops
     // Holding blocks, we pin the span; the descriptor may have changed lives just before.
     if taken.is_some() && span.life.load(Acquire) == life {
         span.set_unsealed(true);
-        if pages::drop_pages(span.base() + from * PAGE, (to - from) * PAGE) {
-            for (w, bits) in pieces(from..=to - 1) {
-                span.returned[w].fetch_or(bits, Relaxed);
-            }
+        // First: it tells a free that finds no seal any more.
+        pieces(from..=to - 1).for_each(|(w, bits)| _ = span.returned[w].fetch_or(bits, AcqRel));
+        if !pages::drop_pages(span.base() + from * PAGE, (to - from) * PAGE) {
+            pieces(from..=to - 1).for_each(|(w, bits)| _ = span.returned[w].fetch_and(!bits, AcqRel));
         }
     }
     if let Some(taken) = taken {
