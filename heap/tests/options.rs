@@ -75,6 +75,18 @@ fn bad_values_are_reported_once_and_the_default_stays() {
     assert!(values == defaults() && complaints.len() == 1 && complaints[0].len() < 256);
 }
 
+/// docs/options.md has this table, and no other.
+#[test]
+fn the_docs_have_the_table() {
+    let docs = include_str!("../../docs/options.md");
+    let found: Vec<&str> = docs.lines().filter(|line| line.starts_with("| `")).collect();
+    let row = |o: &&options::Opt| {
+        let (variable, fixed) = (o.name.to_ascii_uppercase(), if o.fixed { " (*start*)" } else { "" });
+        format!("| `{}` | `EVENKEEL_{variable}` | {} | {} | {}{fixed} |", o.name, o.default, o.most, o.meaning)
+    };
+    assert_eq!(found, ALL.iter().map(row).collect::<Vec<_>>());
+}
+
 #[test]
 fn options_are_set_by_name() {
     for option in ALL {
