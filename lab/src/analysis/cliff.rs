@@ -6,14 +6,13 @@
 //!    corrected for the number of places looked at,
 //! 3. and no later point comes back up: a dip is not a cliff.
 
-use super::fit::{Law, chosen};
-use super::noise::Spread;
+use super::fit::{Law, POINTS, chosen};
 use super::{Cliff, Estimate};
 
 /// What is left after a fall of a fifth.
 const FALL: f64 = 0.8;
-/// A law of fewer points predicts nothing.
-const POINTS_BEFORE: usize = 4;
+/// One-sided, for each place.
+const CERTAIN: f64 = 0.99;
 
 /// A point of a curve: clients, the logarithm of throughput, its squared error where it is known, rounds.
 #[derive(Clone, Copy, Debug)]
@@ -26,33 +25,22 @@ pub(super) struct Height {
 
 /// The first cliff, and how many points lie before it. `points` rise in clients.
 pub(super) fn cliff(points: &[Height]) -> Option<(Cliff, usize)> {
-    let places = points.len().saturating_sub(POINTS_BEFORE);
-    let certain = 1.0 - 0.025 / places.max(1) as f64;
-    (POINTS_BEFORE..points.len()).find_map(|foot| {
+    (POINTS..points.len()).find_map(|foot| {
         let (before, here) = (points[foot - 1], points[foot]);
-        let lost = here.ln - before.ln;
-        let stays = points[foot + 1..].iter().all(|p| p.ln - before.ln <= FALL.ln());
-        if lost > FALL.ln() || !stays {
+        let comes_back = points[foot..].iter().any(|p| p.ln - before.ln > FALL.ln());
+        if comes_back {
             return None;
         }
-        let known: Vec<(f64, f64)> = points[..foot].iter().map(|p| (f64::from(p.clients), p.ln)).collect();
-        let clients = f64::from(here.clients);
-        let against = |law: &Law| {
-            let error = law.error_at(clients);
-            (here.ln - law.at(clients), Spread { variance: error.variance + here.variance, df: error.df })
-        };
-        let laws = [Law::usl(&known)?, Law::saturating(&known)?];
-        let beyond = |law: &Law| {
-            let (below, error) = against(law);
-            below <= FALL.ln() && below + error.t(certain) * error.sd() < 0.0
-        };
-        if !laws.iter().all(beyond) {
+        let known: Vec<(f64, f64)> = points[..=foot].iter().map(|p| (f64::from(p.clients), p.ln)).collect();
+        let law = chosen(&known[..foot])?;
+        let below = here.ln - law.at(f64::from(here.clients));
+        let error = law.error_at(f64::from(here.clients)).and(here.variance);
+        let certain = below + error.half(CERTAIN) < 0.0;
+        let smooth = Law::usl(&known)?.aicc() < law.aicc_with_a_fall();
+        if below > FALL.ln() || !certain || smooth {
             return None;
         }
-        // With too few points to choose a law, the one that blames least.
-        let milder = laws.iter().max_by(|a, b| against(a).0.total_cmp(&against(b).0))?;
-        let (below, error) = against(chosen(&known).as_ref().unwrap_or(milder));
-        let half = error.t(0.975) * error.sd();
+        let half = error.half(0.975);
         let factor = Estimate {
             median: below.exp(),
             low: (below - half).exp(),

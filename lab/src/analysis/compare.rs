@@ -83,24 +83,28 @@ impl<'a> Judge<'a> {
         self.verdicts(&differences)
     }
 
-    /// The variants that are, at every client count, the best or equivalent to it. All pairs share the correction, since the
-    /// best is known only from the same data.
+    /// The variants that no other beats by more than the margin, at any client count. This is one claim made of many tests
+    /// that must all hold, which needs no correction for their number.
     pub fn best(&self) -> Vec<String> {
-        let mut level = vec![true; self.logs.len()];
-        for client in 0..self.group.clients.len() {
-            let height = |v: usize| mean(&rounds_of(&self.logs[v][client]));
-            let here: Vec<usize> = (0..self.logs.len()).filter(|v| !self.logs[*v][client].is_empty()).collect();
-            let Some(top) = here.iter().copied().max_by(|a, b| height(*a).total_cmp(&height(*b))) else { continue };
-            for v in (0..self.logs.len()).filter(|v| *v != top) {
-                level[v] &= self.difference(v, top, client).is_some_and(|d| self.is_equivalent(&d));
-            }
-        }
-        self.group.variants.iter().zip(level).filter(|(_, level)| *level).map(|(name, _)| name.clone()).collect()
+        let margin = self.margin.value.ln_1p();
+        let level = |v: usize, other: usize, client: usize| {
+            let d = self.difference(v, other, client)?;
+            let gain = if self.metric.larger_is_better() { d.middle } else { -d.middle };
+            Some(gain - d.error?.half(1.0 - ALPHA) >= -margin)
+        };
+        let measured = |v: usize, client: usize| !self.logs[v][client].is_empty();
+        let everywhere = |v: &usize| {
+            (0..self.group.clients.len()).filter(|c| (0..self.logs.len()).any(|o| measured(o, *c))).all(|client| {
+                let others = (0..self.logs.len()).filter(|o| o != v && measured(*o, client));
+                measured(*v, client) && others.into_iter().all(|o| level(*v, o, client) == Some(true))
+            })
+        };
+        (0..self.logs.len()).filter(everywhere).map(|v| self.group.variants[v].clone()).collect()
     }
 
     /// Two one-sided tests: it is neither above the margin nor below it.
     fn is_equivalent(&self, d: &Difference) -> bool {
-        d.error.is_some_and(|e| d.middle.abs() + e.t(1.0 - ALPHA) * e.sd() <= self.margin.value.ln_1p())
+        d.error.is_some_and(|e| d.middle.abs() + e.half(1.0 - ALPHA) <= self.margin.value.ln_1p())
     }
 
     fn verdicts(&self, differences: &[Difference]) -> Vec<Comparison> {
@@ -111,7 +115,7 @@ impl<'a> Judge<'a> {
     }
 
     fn comparison(&self, d: Difference, p: Option<f64>, family: usize) -> Comparison {
-        let half = d.error.map_or(0.0, |e| e.t(0.975) * e.sd());
+        let half = d.error.map_or(0.0, |e| e.half(0.975));
         let margin = self.margin.value.ln_1p();
         let gain = if self.metric.larger_is_better() { d.middle } else { -d.middle };
         let verdict = match (d.error, p) {

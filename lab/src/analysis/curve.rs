@@ -64,7 +64,10 @@ fn shape(group: &Group, variant: usize, judge: &Judge, points: &[Point]) -> Opti
     Some(Shape {
         peak: peak.estimate,
         peak_clients: group.clients[peak.client],
-        end_over_peak: ratio(&logs[end.client], &logs[peak.client], judge.spread(variant, end.client)),
+        end_over_peak: match end.client == peak.client {
+            true => Estimate { median: 1.0, low: 1.0, high: 1.0, rounds: end.estimate.rounds },
+            false => ratio(&logs[end.client], &logs[peak.client], judge.spread(variant, end.client)),
+        },
         cliff: cliff.map(|c| c.0),
         fit: chosen(&lawful).into(),
         hysteresis: hysteresis(group, variant, judge.metric),
@@ -80,7 +83,7 @@ fn ratio(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>, noise: Option<Spread>) 
     }
     let (middle, n) = (median(&logs), logs.len() as f64);
     let half = match noise {
-        Some(s) if logs.len() > 1 => s.t(0.975) * s.sd() * (2.0 / n).sqrt(),
+        Some(s) if logs.len() > 1 => s.half(0.975) * (2.0 / n).sqrt(),
         _ => 0.0,
     };
     Estimate {
@@ -124,7 +127,7 @@ fn hysteresis(group: &Group, variant: usize, metric: Metric) -> Option<Estimate>
         _ => Spread::of(&by_count).map(|s| Spread { variance: s.variance / by_count.len() as f64, df: s.df }),
     };
     let middle = median(&by_count);
-    let half = error.map_or(0.0, |e| e.t(0.975) * e.sd());
+    let half = error.map_or(0.0, |e| e.half(0.975));
     Some(Estimate {
         median: middle.exp_m1(),
         low: (middle - half).exp_m1(),

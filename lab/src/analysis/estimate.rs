@@ -35,7 +35,7 @@ pub(super) fn estimate(values: &[f64], spread: Option<Spread>) -> Option<Estimat
     let (low, high) = match spread {
         _ if n >= BOOTSTRAP_FROM => bootstrap(values),
         Some(spread) if n > 1 && m > 0.0 => {
-            let half = spread.t(0.975) * spread.sd() * (1.0 / n as f64).sqrt() * MEDIAN_OVER_MEAN;
+            let half = spread.half(0.975) * (1.0 / n as f64).sqrt() * MEDIAN_OVER_MEAN;
             (m * (-half).exp(), m * half.exp())
         }
         _ => (m, m),

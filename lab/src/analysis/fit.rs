@@ -5,7 +5,7 @@ use super::Fit;
 use super::noise::Spread;
 
 /// Fewer points than this tell no law from another.
-const POINTS: usize = 5;
+pub(super) const POINTS: usize = 5;
 /// A coefficient below this part of 1 over its largest factor changes nothing: it is 0, and no parameter was spent.
 const NOTHING: f64 = 1e-3;
 /// No measured curve follows its law more closely than this: a prediction's error is at least this, in logarithms.
@@ -81,14 +81,14 @@ impl Law {
         if self.coherent { 3.0 } else { 2.0 }
     }
 
-    /// Akaike's criterion for small samples; the noise is a parameter too. Infinite where the points are too few.
+    /// Akaike's criterion for small samples. Infinite where the points are too few.
     pub fn aicc(&self) -> f64 {
-        let (n, k) = (self.points.len() as f64, self.parameters() + 1.0);
-        if n - k - 1.0 < 0.5 {
-            return f64::INFINITY;
-        }
-        // Squares of less than rounding tell nothing.
-        n * (self.squares / n).max(1e-12).ln() + 2.0 * k + 2.0 * k * (k + 1.0) / (n - k - 1.0)
+        aicc(self.squares, self.points.len() as f64, self.parameters())
+    }
+
+    /// The same for one more point, which the law does not explain: it costs a parameter and leaves no misfit.
+    pub fn aicc_with_a_fall(&self) -> f64 {
+        aicc(self.squares, self.points.len() as f64 + 1.0, self.parameters() + 1.0)
     }
 
     /// Error of a prediction of one more point: the law's misfit so far, and what its coefficients leave open there.
@@ -122,6 +122,15 @@ impl Law {
         }
         solve(normal, g.clone()).map_or(1.0, |x| x.iter().zip(&g).map(|(a, b)| a * b).sum::<f64>().max(0.0))
     }
+}
+
+/// The noise is a parameter too.
+fn aicc(squares: f64, n: f64, parameters: f64) -> f64 {
+    let k = parameters + 1.0;
+    if n - k - 1.0 < 0.5 {
+        return f64::INFINITY;
+    }
+    n * (squares / n).max(LEAST_MISFIT.powi(2)).ln() + 2.0 * k + 2.0 * k * (k + 1.0) / (n - k - 1.0)
 }
 
 fn shape(n: f64, contention: f64, coherence: f64) -> f64 {

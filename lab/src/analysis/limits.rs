@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::fit::POINTS;
 use super::table::{Group, Table};
 use super::words::{list, percent};
 use super::{MarginSource, Question, Test};
@@ -20,11 +21,12 @@ pub(super) fn limits(table: &Table, tests: &[Test], question: &Question) -> Vec<
     let rounds = table.groups.iter().map(Group::rounds).max().unwrap_or(0);
     match rounds {
         0 => limits.push("No trial counts, so there is no answer.".into()),
-        1 => limits.push(
+        1 if tests.iter().flat_map(|t| &t.comparisons).any(|c| c.p.is_some()) && question.twins.is_empty() => limits.push(
             "One run of each cell: the noise is not measured but taken from how unevenly the curves run from client count to \
              client count."
                 .into(),
         ),
+        1 => limits.push("One run of each cell.".into()),
         n if n < FEW_ROUNDS => limits.push(format!("Only {n} rounds.")),
         _ => {}
     }
@@ -44,6 +46,13 @@ pub(super) fn limits(table: &Table, tests: &[Test], question: &Question) -> Vec<
         ));
     }
     for group in &table.groups {
+        if (2..=POINTS).contains(&group.clients.len()) {
+            limits.push(format!(
+                "{}: {} client counts are too few to look for a cliff.",
+                group.name,
+                group.clients.len()
+            ));
+        }
         limits.extend(missing(group));
         limits.extend(in_blocks(group));
         limits.extend(of_records(group));
@@ -93,8 +102,9 @@ fn of_records(group: &Group) -> Vec<String> {
         watched += usize::from(f.watcher_cpu_s.zip(f.seconds).is_some_and(|(w, s)| w > WATCHER * s));
         speeds.extend(f.host_speed);
     }
-    for (mark, n) in marks {
-        found.push(format!("{}: {mark} ({n} of {all} trials).", group.name));
+    if !marks.is_empty() {
+        let told: Vec<String> = marks.iter().map(|(mark, n)| format!("{mark} ({n})")).collect();
+        found.push(format!("{}: marks on its {all} trials: {}.", group.name, told.join("; ")));
     }
     if saturated > 0 {
         found.push(format!(

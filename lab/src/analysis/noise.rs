@@ -26,6 +26,11 @@ impl Spread {
         (values.len() > 1).then(|| Spread { variance: (squares / (n - 1.0)).max(LEAST_VARIANCE), df: n - 1.0 })
     }
 
+    /// With a further, independent variance.
+    pub fn and(self, variance: f64) -> Spread {
+        Spread { variance: self.variance + variance, ..self }
+    }
+
     pub fn sd(self) -> f64 {
         self.variance.sqrt()
     }
@@ -33,6 +38,11 @@ impl Spread {
     /// Quantile of Student's t with its degrees of freedom.
     pub fn t(self, p: f64) -> f64 {
         if self.df > 1e6 { normal().inverse_cdf(p) } else { students(self.df).inverse_cdf(p) }
+    }
+
+    /// How far an interval reaches that ends at this quantile.
+    pub fn half(self, p: f64) -> f64 {
+        self.t(p) * self.sd()
     }
 
     /// How probable a value of t this far from 0 is, on both sides together.

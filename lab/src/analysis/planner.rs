@@ -89,8 +89,8 @@ pub(super) fn more_rounds(middle: f64, error: Spread, rounds: u32, margin: f64, 
     let chance = |more: u32| {
         let after = before + f64::from(more);
         let then = Spread { variance: variance / after, df: error.df * after / before };
-        let differs = then.t(1.0 - ALPHA / 2.0 / family as f64) * then.sd();
-        let level = margin - then.t(1.0 - ALPHA) * then.sd();
+        let differs = then.half(1.0 - ALPHA / 2.0 / family as f64);
+        let level = margin - then.half(1.0 - ALPHA);
         let moves = (variance * f64::from(more) / (before * after)).sqrt();
         let below = |x: f64| normal().cdf((x - middle) / moves);
         let between = |x: f64| if x > 0.0 { below(x) - below(-x) } else { 0.0 };

@@ -2,7 +2,8 @@
 //!
 //! One factor is compared: the one that the baseline is a value of, else the first that varies of heap, server, config,
 //! engine, cpus. What else varies is the setting of a comparison and parts tests (InnoDB and TidesDB are not compared when
-//! heaps are). Where that would leave a test with nothing to compare, all that varies makes up the variant instead.
+//! heaps are). Where heaps, servers and configs were not all crossed with each other, that would leave a test with nothing
+//! to compare: there they make up the variant together.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -84,11 +85,15 @@ impl Naming {
         for r in records {
             variants.entry(crossed.test(&r.cell)).or_default().insert(crossed.variant(&r.cell));
         }
-        if crossed.setting.is_empty() || variants.values().all(|v| v.len() > 1) {
-            crossed
-        } else {
-            Naming { variant: varying, setting: Vec::new() }
+        if variants.values().all(|v| v.len() > 1) {
+            return crossed;
         }
+        let is_chosen = |f: &Factor| *f == compared || !matches!(f, Factor::Engine | Factor::Cpus);
+        let (mut variant, setting): (Vec<Factor>, Vec<Factor>) = varying.into_iter().partition(is_chosen);
+        if variant.is_empty() {
+            variant.push(compared);
+        }
+        Naming { variant, setting }
     }
 
     fn variant(&self, cell: &Cell) -> String {

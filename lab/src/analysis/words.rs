@@ -18,6 +18,10 @@ pub(super) fn count(n: u32) -> String {
     grouped
 }
 
+pub(super) fn clients(n: u32) -> String {
+    if n == 1 { "1 client".into() } else { format!("{} clients", count(n)) }
+}
+
 /// 0.22, 2.3, 48, 1,200: two digits, and all of a whole number.
 pub(super) fn two_digits(x: f64) -> String {
     match x {

@@ -82,13 +82,14 @@ pub(super) fn read(source: &Source, notes: &mut Vec<String>) -> Result<Vec<Run>,
     }
     let mut runs = Vec::new();
     for row in rows {
-        if row.len() != header.len() {
-            let what = format!("{} fields; the header has {}", row.len(), header.len());
-            return Err(row[row.len().min(header.len()) - 1].error(source, what));
+        // Empty fields too many at the end of a row are harmless; HammerDB writes one.
+        let beyond = row.iter().skip(header.len()).find(|f| !f.text.is_empty());
+        if let Some(field) = beyond.or(row.last().filter(|_| row.len() < header.len())) {
+            return Err(field.error(source, format!("{} fields; the header has {}", row.len(), header.len())));
         }
         runs.extend(row_runs(source, &columns, row, notes)?);
     }
-    not_read(source, header, &columns, rows, notes);
+    not_read(source, header, &columns, notes);
     if runs.is_empty() {
         let why = notes.last().map_or(String::new(), |n| format!(" ({n})"));
         return Err(header[0].error(source, format!("no row that can be read as a run{why}")));
@@ -201,19 +202,11 @@ fn number(source: &Source, field: &Field) -> Result<Option<f64>, Error> {
     }
 }
 
-/// Says which columns nobody read, with what they held where that is one value.
-fn not_read(source: &Source, header: &[Field], columns: &[Column], rows: &[Vec<Field>], notes: &mut Vec<String>) {
-    let said: Vec<String> = header
-        .iter()
-        .zip(columns)
-        .enumerate()
-        .filter(|(_, (_, column))| matches!(column, Column::Other))
-        .map(|(i, (field, _))| match rows.first().map(|row| row[i].text.as_str()) {
-            Some(value) if rows.iter().all(|row| row[i].text == value) => format!("{} ({value})", field.text),
-            _ => field.text.clone(),
-        })
-        .collect();
+/// Says which columns nobody read.
+fn not_read(source: &Source, header: &[Field], columns: &[Column], notes: &mut Vec<String>) {
+    let other = |(_, column): &(&Field, &Column)| matches!(column, Column::Other);
+    let said: Vec<&str> = header.iter().zip(columns).filter(other).map(|(field, _)| field.text.as_str()).collect();
     if !said.is_empty() {
-        notes.push(format!("{}: columns not read: {}.", source.path, said.join(", ")));
+        notes.push(format!("{}:{}: columns not read: {}.", source.path, header[0].line, said.join(", ")));
     }
 }
