@@ -76,6 +76,11 @@ impl Chart<'_> {
         !self.is_empty() && self.values().all(|v| v > 0.0)
     }
 
+    /// Whether any figure comes from more than one round: only then there are medians and intervals.
+    pub fn has_intervals(&self) -> bool {
+        self.series.iter().flat_map(|s| &s.points).any(|(_, e)| e.rounds > 1)
+    }
+
     /// Where values lie far apart, equal ratios tell more than equal steps.
     pub fn kind(&self) -> Kind {
         let medians = || self.series.iter().flat_map(|s| s.points.iter().map(|(_, e)| e.median));
@@ -83,12 +88,20 @@ impl Chart<'_> {
         if self.can_be_log() && most > 6.0 * least { Kind::Log } else { Kind::Linear }
     }
 
+    /// Medians, and what points before a fall predict: what has to be seen.
     fn values(&self) -> impl Iterator<Item = f64> {
         let per = words::about(self.metric).per;
         self.series.iter().flat_map(move |s| {
-            let fall = s.fall.iter().map(|f| f.predicted);
-            s.points.iter().flat_map(|(_, e)| [e.low, e.median, e.high]).chain(fall).map(move |v| v / per)
+            let predicted = s.fall.iter().map(|f| f.predicted);
+            s.points.iter().map(|(_, e)| e.median).chain(predicted).map(move |v| v / per)
         })
+    }
+
+    /// Ends of intervals, but for those that would leave the curves no room: their bars are cut.
+    fn ends(&self, least: f64, most: f64) -> impl Iterator<Item = f64> {
+        let per = words::about(self.metric).per;
+        let ends = self.series.iter().flat_map(|s| &s.points).flat_map(|(_, e)| [e.low, e.high]);
+        ends.map(move |v| (v / per).clamp(least, most))
     }
 
     /// `id` is unique in the document that the picture becomes part of.
@@ -105,6 +118,7 @@ impl Chart<'_> {
             .at("aria-labelledby", format!("{id}t {id}d"))
             .at("font-size", Px(size.text))
             .at("data-metric", about.key)
+            .at("data-n", self.clients.iter().map(u32::to_string).collect::<Vec<_>>().join(" "))
             .at("data-x", xs.join(" "))
             .at("data-plot", format!("{} {}", Px(frame.top), Px(frame.bottom)))
             .with(|m| {
@@ -127,14 +141,17 @@ impl Chart<'_> {
         let (top, bottom) = (size.text * 2.4, size.height - size.text * 2.6);
         let steps = ((bottom - top) / (size.text * 4.2)) as usize;
         let y = match kind {
-            Kind::Log => Scale::log(self.values(), steps, bottom, top),
+            Kind::Log => {
+                let (least, most) = (self.values().fold(f64::INFINITY, f64::min), self.values().fold(0.0, f64::max));
+                Scale::log(self.values().chain(self.ends(least / 2.0, most * 2.0)), steps, bottom, top)
+            }
             Kind::Linear => {
-                let least = self.values().fold(0.0, f64::min);
-                let most = self.values().filter(|v| v.is_finite()).fold(0.0, f64::max);
+                let (least, most) = (self.values().fold(0.0, f64::min), self.values().fold(0.0, f64::max));
+                let most = self.ends(least, most * 1.5).fold(most, f64::max);
                 Scale::linear(least, most, steps, bottom, top)
             }
         };
-        let longest = y.ticks.iter().map(|t| tick(*t, &y.ticks).chars().count()).max().unwrap_or(1);
+        let longest = y.ticks.iter().map(|t| tick(*t).chars().count()).max().unwrap_or(1);
         let left = longest as f64 * digit + 10.0;
         let name = |s: &Series| s.name.chars().count() + if size.values { 8 } else { 0 };
         let wanted = self.series.iter().map(name).max().unwrap_or(0) as f64 * digit + 14.0;
@@ -156,7 +173,7 @@ impl Chart<'_> {
                     .at("text-anchor", "end")
                     .px("x", f.left - 6.0)
                     .px("y", y + size.text * 0.34)
-                    .text(tick(*t, &f.y.ticks));
+                    .text(tick(*t));
             }
             let mut base = format!("M{} {}H{}", Px(f.left), Px(f.bottom), Px(f.right));
             for n in self.clients {
@@ -170,7 +187,15 @@ impl Chart<'_> {
                     .px("y", f.bottom + size.text * 1.45)
                     .text(words::whole(*n));
             }
-            m.el("text").class("unit").px("x", f.right + 8.0).px("y", f.bottom + size.text * 1.45).text("clients");
+            let last = f.x.ticks.last().map_or(f.right, |n| {
+                let half = words::whole(*n).chars().count() as f64 * size.text * LETTER / 2.0;
+                f.x.at(*n) + half + size.text * 0.4
+            });
+            m.el("text")
+                .class("unit")
+                .px("x", last.max(f.right + 8.0))
+                .px("y", f.bottom + size.text * 1.45)
+                .text("clients");
         });
     }
 
@@ -298,19 +323,16 @@ struct Frame {
     bottom: f64,
 }
 
-/// All ticks of an axis with the same number of decimals, as few as tell them apart.
-fn tick(t: f64, all: &[f64]) -> String {
-    let smallest = all.iter().map(|t| t.abs()).filter(|t| *t > 0.0).fold(f64::INFINITY, f64::min);
-    let gap = all.windows(2).map(|w| w[1] - w[0]).fold(smallest, f64::min);
-    let exact = |d: usize, v: f64| {
-        let shown = v * 10f64.powi(d as i32);
+/// A round value with the decimals it has.
+fn tick(t: f64) -> String {
+    let exact = |decimals: usize| {
+        let shown = t * 10f64.powi(decimals as i32);
         (shown - shown.round()).abs() < 1e-6
     };
-    if t == 0.0 || gap >= 1.0 && exact(0, t) {
-        return words::whole(t);
+    match (0..6).find(|decimals| exact(*decimals)).unwrap_or(6) {
+        0 => words::whole(t),
+        decimals => format!("{t:.decimals$}"),
     }
-    let decimals = (0..6).find(|d| exact(*d, t)).unwrap_or(6);
-    format!("{t:.decimals$}")
 }
 
 fn shortened(name: &str, room: usize) -> String {
@@ -377,9 +399,7 @@ mod tests {
 
     #[test]
     fn ticks_have_the_decimals_they_need() {
-        let shown = |ticks: &[f64]| ticks.iter().map(|t| tick(*t, ticks)).collect::<Vec<_>>();
-        assert_eq!(shown(&[0.0, 20_000.0]), ["0", "20,000"]);
-        assert_eq!(shown(&[0.0, 2.5, 5.0]), ["0", "2.5", "5"]);
-        assert_eq!(shown(&[0.1, 0.2, 0.5, 1.0]), ["0.1", "0.2", "0.5", "1"]);
+        let shown = [0.0, 20_000.0, 1.0, 2.5, 0.05, 0.1 + 0.2].map(tick);
+        assert_eq!(shown, ["0", "20,000", "1", "2.5", "0.05", "0.3"]);
     }
 }
