@@ -8,6 +8,11 @@ use super::words;
 use crate::analysis::{Estimate, Metric};
 use std::fmt::Write as _;
 
+/// Colours and lines of curves: part of the page, and all the style of a picture that stands alone.
+pub const CSS: &str = include_str!("plot.css");
+
+const NAMESPACE: &str = "http://www.w3.org/2000/svg";
+
 /// Width of a letter over its height, generously.
 const LETTER: f64 = 0.6;
 
@@ -104,36 +109,60 @@ impl Chart<'_> {
         ends.map(move |v| (v / per).clamp(least, most))
     }
 
-    /// `id` is unique in the document that the picture becomes part of.
-    pub fn draw(&self, size: &Size, kind: Kind, id: &str, style: Option<&'static str>) -> Markup {
-        let about = words::about(self.metric);
+    /// A part of a page, which has `CSS`. `id` is unique in it.
+    pub fn draw(&self, size: &Size, kind: Kind, id: &str) -> Markup {
         let frame = self.frame(size, kind);
+        let xs = self.clients.iter().map(|n| Px(frame.x.at(f64::from(*n))).to_string());
         let mut m = Markup::new();
-        let xs: Vec<String> = self.clients.iter().map(|n| Px(frame.x.at(f64::from(*n))).to_string()).collect();
         m.el("svg")
-            .at("xmlns", "http://www.w3.org/2000/svg")
+            .at("xmlns", NAMESPACE)
             .class(format!("chart {}", size.class))
             .at("viewBox", format!("0 0 {} {}", Px(size.width), Px(size.height)))
             .at("role", "img")
             .at("aria-labelledby", format!("{id}t {id}d"))
             .at("font-size", Px(size.text))
-            .at("data-metric", about.key)
+            // For the script: which table has the figures, and where the client counts and the paper's edges are.
+            .at("data-metric", words::about(self.metric).key)
             .at("data-n", self.clients.iter().map(u32::to_string).collect::<Vec<_>>().join(" "))
-            .at("data-x", xs.join(" "))
+            .at("data-x", xs.collect::<Vec<_>>().join(" "))
             .at("data-plot", format!("{} {}", Px(frame.top), Px(frame.bottom)))
+            .with(|m| self.paint(m, size, &frame, id));
+        m
+    }
+
+    /// A picture with its title, its style and its own paper.
+    pub fn alone(&self, size: &Size, kind: Kind) -> Markup {
+        const EDGE: f64 = 22.0;
+        const HEAD: f64 = 30.0;
+        let (width, height) = (size.width + 2.0 * EDGE, size.height + 2.0 * EDGE + HEAD);
+        let mut m = Markup::new();
+        m.el("svg")
+            .at("xmlns", NAMESPACE)
+            .class(format!("chart {}", size.class))
+            .at("viewBox", format!("{} {} {} {}", Px(-EDGE), Px(-EDGE - HEAD), Px(width), Px(height)))
+            .px("width", width)
+            .px("height", height)
+            .at("role", "img")
+            .at("aria-labelledby", "t d")
+            .at("font-size", Px(size.text))
             .with(|m| {
-                m.el("title").at("id", format!("{id}t")).text(&self.title);
-                m.el("desc").at("id", format!("{id}d")).text(self.spoken());
-                if let Some(style) = style {
-                    m.el("style").raw(style);
-                    m.el("rect").class("paper").px("width", size.width).px("height", size.height).done();
-                }
-                self.axes(m, size, &frame);
-                self.lines(m, size, &frame);
-                self.falls(m, size, &frame);
-                self.names(m, size, &frame);
+                m.el("style").raw(CSS);
+                let paper = m.el("rect").class("paper").px("x", -EDGE).px("y", -EDGE - HEAD);
+                paper.px("width", width).px("height", height).done();
+                let head = m.el("text").class("head").px("x", 0.0).px("y", -HEAD / 2.0);
+                head.at("font-size", Px(size.text * 1.25)).text(&self.title);
+                self.paint(m, size, &self.frame(size, kind), "");
             });
         m
+    }
+
+    fn paint(&self, m: &mut Markup, size: &Size, frame: &Frame, id: &str) {
+        m.el("title").at("id", format!("{id}t")).text(&self.title);
+        m.el("desc").at("id", format!("{id}d")).text(self.spoken());
+        self.axes(m, size, frame);
+        self.lines(m, size, frame);
+        self.falls(m, size, frame);
+        self.names(m, size, frame);
     }
 
     fn frame(&self, size: &Size, kind: Kind) -> Frame {
@@ -366,7 +395,7 @@ mod tests {
         let mut c = chart(&clients, &["a", "b", "<c>"]);
         c.series[1].points.truncate(2);
         c.series[2].points.clear();
-        let svg = c.draw(&WIDE, Kind::Linear, "x", None).finish();
+        let svg = c.draw(&WIDE, Kind::Linear, "x").finish();
         assert_eq!(svg.matches("<polyline").count(), 2);
         assert_eq!(svg.matches("<circle").count(), 4 + 2);
         assert!(!svg.contains("<c>") && !svg.contains("NaN"), "{svg}");
@@ -378,22 +407,22 @@ mod tests {
         let mut c = chart(&clients, &["a"]);
         c.series[0].fall = Some(Fall { after: 4, predicted: 9756.0, factor: 0.41 });
         for size in [WIDE, NARROW, SMALL] {
-            let svg = c.draw(&size, Kind::Linear, "x", None).finish();
+            let svg = c.draw(&size, Kind::Linear, "x").finish();
             assert!(svg.contains("×0.410") && svg.contains("class=\"drop\""), "{svg}");
         }
         c.series[0].points.pop();
-        assert!(!c.draw(&WIDE, Kind::Log, "x", None).finish().contains("drop"));
+        assert!(!c.draw(&WIDE, Kind::Log, "x").finish().contains("drop"));
     }
 
     #[test]
     fn empty_and_odd_charts_are_drawn() {
         let c = Chart { metric: Metric::LatencyP95, title: String::new(), clients: &[], series: vec![] };
         assert!(c.is_empty() && !c.can_be_log());
-        assert!(!c.draw(&SMALL, Kind::Log, "x", None).finish().contains("NaN"));
+        assert!(!c.draw(&SMALL, Kind::Log, "x").finish().contains("NaN"));
         let clients = [0];
         let mut c = chart(&clients, &["only"]);
         c.series[0].points[0].1 = estimate(f64::INFINITY);
-        let svg = c.draw(&NARROW, Kind::Linear, "x", None).finish();
+        let svg = c.draw(&NARROW, Kind::Linear, "x").finish();
         assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
     }
 

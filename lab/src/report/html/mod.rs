@@ -9,7 +9,7 @@ mod test;
 use super::Page;
 use super::facts::Facts;
 use super::markup::Markup;
-use super::plot::look;
+use super::plot::{self, look};
 use super::words;
 use environment::environment;
 use std::fmt::Display;
@@ -54,7 +54,7 @@ fn head(m: &mut Markup, page: &Page) {
     m.raw("<meta name=\"color-scheme\" content=\"light dark\"><meta name=\"generator\" content=\"evenkeel report\">");
     m.leaf("title", format!("{} – Evenkeel", page.analysis.title));
     m.el("style").with(|m| {
-        m.raw(super::CURVE_CSS);
+        m.raw(plot::CSS);
         m.raw(PAGE_CSS);
     });
 }

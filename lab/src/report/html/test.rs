@@ -30,7 +30,7 @@ pub(super) fn test(m: &mut Markup, page: &Page, i: usize, facts: &Facts, places:
                         m.text(aim(*metric));
                     });
                     let kind = chart.kind();
-                    m.append(&chart.draw(&plot::SMALL, kind, &format!("t{i}{}", about(*metric).key), None));
+                    m.append(&chart.draw(&plot::SMALL, kind, &format!("t{i}{}", about(*metric).key)));
                 });
             }
         });
@@ -67,7 +67,7 @@ fn main_figure(m: &mut Markup, i: usize, facts: &Facts, places: &[&str], metric:
             }
             m.el("div").class(format!("scale {class}")).with(|m| {
                 for size in [plot::WIDE, plot::NARROW] {
-                    m.append(&chart.draw(&size, kind, &format!("t{i}{class}{}", size.class), None));
+                    m.append(&chart.draw(&size, kind, &format!("t{i}{class}{}", size.class)));
                 }
             });
         }
