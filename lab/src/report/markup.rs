@@ -42,14 +42,6 @@ impl Markup {
         self.0.push_str(&other.0);
     }
 
-    /// A JSON value where a script can read it. In JSON, `<` stands only in strings and can be written as `\u003c`, so that
-    /// no value ends the script.
-    pub fn data(&mut self, id: impl Display, value: &serde_json::Value) {
-        self.el("script").at("type", "application/json").at("id", id).with(|m| {
-            m.0.push_str(&value.to_string().replace('<', "\\u003c"));
-        });
-    }
-
     pub fn finish(self) -> String {
         self.0
     }
@@ -146,18 +138,6 @@ mod tests {
             m.finish(),
             "<p title=\"&quot;&gt;&lt;script&gt;\">&lt;script&gt;alert(&#39;&amp;&#39;)&lt;/script&gt;\u{fffd}[31m<br/></p>"
         );
-    }
-
-    #[test]
-    fn data_cannot_end_its_script() {
-        let mut m = Markup::new();
-        let value = serde_json::json!({"heap": "</script><b>"});
-        m.data("d", &value);
-        let html = m.finish();
-        assert_eq!(html.matches('<').count(), 2, "{html}");
-        let json = html.split_once('>').and_then(|(_, rest)| rest.rsplit_once("</script>")).map(|(json, _)| json);
-        let back: serde_json::Value = serde_json::from_str(json.unwrap_or_default()).expect("JSON");
-        assert_eq!(back, value);
     }
 
     #[test]

@@ -41,11 +41,8 @@ pub fn curve_svg(test: &Test, title: &str) -> Option<String> {
     let names: Vec<&str> = test.curves.iter().map(|c| c.variant.as_str()).collect();
     let chart = facts::Facts::new(test).main_chart(&names)?;
     let chart = plot::Chart { title: title.into(), ..chart };
-    Some(chart.draw(&plot::WIDE, scale::Kind::Linear, "curve-", Some(CURVE_CSS)).finish())
+    Some(chart.alone(&plot::WIDE, scale::Kind::Linear).finish())
 }
-
-/// Colours and lines of curves: part of the page, and all the style of a curve that stands alone.
-const CURVE_CSS: &str = include_str!("plot.css");
 
 impl<'a> Page<'a> {
     /// The variants of all tests, in the order in which they first appear; a variant's place gives its look.

@@ -8,6 +8,11 @@ use super::words;
 use crate::analysis::{Estimate, Metric};
 use std::fmt::Write as _;
 
+/// Colours and lines of curves: part of the page, and all the style of a picture that stands alone.
+pub const CSS: &str = include_str!("plot.css");
+
+const NAMESPACE: &str = "http://www.w3.org/2000/svg";
+
 /// Width of a letter over its height, generously.
 const LETTER: f64 = 0.6;
 
@@ -76,6 +81,11 @@ impl Chart<'_> {
         !self.is_empty() && self.values().all(|v| v > 0.0)
     }
 
+    /// Whether any figure comes from more than one round: only then there are medians and intervals.
+    pub fn has_intervals(&self) -> bool {
+        self.series.iter().flat_map(|s| &s.points).any(|(_, e)| e.rounds > 1)
+    }
+
     /// Where values lie far apart, equal ratios tell more than equal steps.
     pub fn kind(&self) -> Kind {
         let medians = || self.series.iter().flat_map(|s| s.points.iter().map(|(_, e)| e.median));
@@ -83,43 +93,76 @@ impl Chart<'_> {
         if self.can_be_log() && most > 6.0 * least { Kind::Log } else { Kind::Linear }
     }
 
+    /// Medians, and what points before a fall predict: what has to be seen.
     fn values(&self) -> impl Iterator<Item = f64> {
         let per = words::about(self.metric).per;
         self.series.iter().flat_map(move |s| {
-            let fall = s.fall.iter().map(|f| f.predicted);
-            s.points.iter().flat_map(|(_, e)| [e.low, e.median, e.high]).chain(fall).map(move |v| v / per)
+            let predicted = s.fall.iter().map(|f| f.predicted);
+            s.points.iter().map(|(_, e)| e.median).chain(predicted).map(move |v| v / per)
         })
     }
 
-    /// `id` is unique in the document that the picture becomes part of.
-    pub fn draw(&self, size: &Size, kind: Kind, id: &str, style: Option<&'static str>) -> Markup {
-        let about = words::about(self.metric);
+    /// Ends of intervals, but for those that would leave the curves no room: their bars are cut.
+    fn ends(&self, least: f64, most: f64) -> impl Iterator<Item = f64> {
+        let per = words::about(self.metric).per;
+        let ends = self.series.iter().flat_map(|s| &s.points).flat_map(|(_, e)| [e.low, e.high]);
+        ends.map(move |v| (v / per).clamp(least, most))
+    }
+
+    /// A part of a page, which has `CSS`. `id` is unique in it.
+    pub fn draw(&self, size: &Size, kind: Kind, id: &str) -> Markup {
         let frame = self.frame(size, kind);
+        let xs = self.clients.iter().map(|n| Px(frame.x.at(f64::from(*n))).to_string());
         let mut m = Markup::new();
-        let xs: Vec<String> = self.clients.iter().map(|n| Px(frame.x.at(f64::from(*n))).to_string()).collect();
         m.el("svg")
-            .at("xmlns", "http://www.w3.org/2000/svg")
+            .at("xmlns", NAMESPACE)
             .class(format!("chart {}", size.class))
             .at("viewBox", format!("0 0 {} {}", Px(size.width), Px(size.height)))
             .at("role", "img")
             .at("aria-labelledby", format!("{id}t {id}d"))
             .at("font-size", Px(size.text))
-            .at("data-metric", about.key)
-            .at("data-x", xs.join(" "))
+            // For the script: which table has the figures, and where the client counts and the paper's edges are.
+            .at("data-metric", words::about(self.metric).key)
+            .at("data-n", self.clients.iter().map(u32::to_string).collect::<Vec<_>>().join(" "))
+            .at("data-x", xs.collect::<Vec<_>>().join(" "))
             .at("data-plot", format!("{} {}", Px(frame.top), Px(frame.bottom)))
+            .with(|m| self.paint(m, size, &frame, id));
+        m
+    }
+
+    /// A picture with its title, its style and its own paper.
+    pub fn alone(&self, size: &Size, kind: Kind) -> Markup {
+        const EDGE: f64 = 22.0;
+        const HEAD: f64 = 30.0;
+        let (width, height) = (size.width + 2.0 * EDGE, size.height + 2.0 * EDGE + HEAD);
+        let mut m = Markup::new();
+        m.el("svg")
+            .at("xmlns", NAMESPACE)
+            .class(format!("chart {}", size.class))
+            .at("viewBox", format!("{} {} {} {}", Px(-EDGE), Px(-EDGE - HEAD), Px(width), Px(height)))
+            .px("width", width)
+            .px("height", height)
+            .at("role", "img")
+            .at("aria-labelledby", "t d")
+            .at("font-size", Px(size.text))
             .with(|m| {
-                m.el("title").at("id", format!("{id}t")).text(&self.title);
-                m.el("desc").at("id", format!("{id}d")).text(self.spoken());
-                if let Some(style) = style {
-                    m.el("style").raw(style);
-                    m.el("rect").class("paper").px("width", size.width).px("height", size.height).done();
-                }
-                self.axes(m, size, &frame);
-                self.lines(m, size, &frame);
-                self.falls(m, size, &frame);
-                self.names(m, size, &frame);
+                m.el("style").raw(CSS);
+                let paper = m.el("rect").class("paper").px("x", -EDGE).px("y", -EDGE - HEAD);
+                paper.px("width", width).px("height", height).done();
+                let head = m.el("text").class("head").px("x", 0.0).px("y", -HEAD / 2.0);
+                head.at("font-size", Px(size.text * 1.25)).text(&self.title);
+                self.paint(m, size, &self.frame(size, kind), "");
             });
         m
+    }
+
+    fn paint(&self, m: &mut Markup, size: &Size, frame: &Frame, id: &str) {
+        m.el("title").at("id", format!("{id}t")).text(&self.title);
+        m.el("desc").at("id", format!("{id}d")).text(self.spoken());
+        self.axes(m, size, frame);
+        self.lines(m, size, frame);
+        self.falls(m, size, frame);
+        self.names(m, size, frame);
     }
 
     fn frame(&self, size: &Size, kind: Kind) -> Frame {
@@ -127,14 +170,17 @@ impl Chart<'_> {
         let (top, bottom) = (size.text * 2.4, size.height - size.text * 2.6);
         let steps = ((bottom - top) / (size.text * 4.2)) as usize;
         let y = match kind {
-            Kind::Log => Scale::log(self.values(), steps, bottom, top),
+            Kind::Log => {
+                let (least, most) = (self.values().fold(f64::INFINITY, f64::min), self.values().fold(0.0, f64::max));
+                Scale::log(self.values().chain(self.ends(least / 2.0, most * 2.0)), steps, bottom, top)
+            }
             Kind::Linear => {
-                let least = self.values().fold(0.0, f64::min);
-                let most = self.values().filter(|v| v.is_finite()).fold(0.0, f64::max);
+                let (least, most) = (self.values().fold(0.0, f64::min), self.values().fold(0.0, f64::max));
+                let most = self.ends(least, most * 1.5).fold(most, f64::max);
                 Scale::linear(least, most, steps, bottom, top)
             }
         };
-        let longest = y.ticks.iter().map(|t| tick(*t, &y.ticks).chars().count()).max().unwrap_or(1);
+        let longest = y.ticks.iter().map(|t| tick(*t).chars().count()).max().unwrap_or(1);
         let left = longest as f64 * digit + 10.0;
         let name = |s: &Series| s.name.chars().count() + if size.values { 8 } else { 0 };
         let wanted = self.series.iter().map(name).max().unwrap_or(0) as f64 * digit + 14.0;
@@ -156,7 +202,7 @@ impl Chart<'_> {
                     .at("text-anchor", "end")
                     .px("x", f.left - 6.0)
                     .px("y", y + size.text * 0.34)
-                    .text(tick(*t, &f.y.ticks));
+                    .text(tick(*t));
             }
             let mut base = format!("M{} {}H{}", Px(f.left), Px(f.bottom), Px(f.right));
             for n in self.clients {
@@ -170,7 +216,15 @@ impl Chart<'_> {
                     .px("y", f.bottom + size.text * 1.45)
                     .text(words::whole(*n));
             }
-            m.el("text").class("unit").px("x", f.right + 8.0).px("y", f.bottom + size.text * 1.45).text("clients");
+            let last = f.x.ticks.last().map_or(f.right, |n| {
+                let half = words::whole(*n).chars().count() as f64 * size.text * LETTER / 2.0;
+                f.x.at(*n) + half + size.text * 0.4
+            });
+            m.el("text")
+                .class("unit")
+                .px("x", last.max(f.right + 8.0))
+                .px("y", f.bottom + size.text * 1.45)
+                .text("clients");
         });
     }
 
@@ -298,19 +352,16 @@ struct Frame {
     bottom: f64,
 }
 
-/// All ticks of an axis with the same number of decimals, as few as tell them apart.
-fn tick(t: f64, all: &[f64]) -> String {
-    let smallest = all.iter().map(|t| t.abs()).filter(|t| *t > 0.0).fold(f64::INFINITY, f64::min);
-    let gap = all.windows(2).map(|w| w[1] - w[0]).fold(smallest, f64::min);
-    let exact = |d: usize, v: f64| {
-        let shown = v * 10f64.powi(d as i32);
+/// A round value with the decimals it has.
+fn tick(t: f64) -> String {
+    let exact = |decimals: usize| {
+        let shown = t * 10f64.powi(decimals as i32);
         (shown - shown.round()).abs() < 1e-6
     };
-    if t == 0.0 || gap >= 1.0 && exact(0, t) {
-        return words::whole(t);
+    match (0..6).find(|decimals| exact(*decimals)).unwrap_or(6) {
+        0 => words::whole(t),
+        decimals => format!("{t:.decimals$}"),
     }
-    let decimals = (0..6).find(|d| exact(*d, t)).unwrap_or(6);
-    format!("{t:.decimals$}")
 }
 
 fn shortened(name: &str, room: usize) -> String {
@@ -344,7 +395,7 @@ mod tests {
         let mut c = chart(&clients, &["a", "b", "<c>"]);
         c.series[1].points.truncate(2);
         c.series[2].points.clear();
-        let svg = c.draw(&WIDE, Kind::Linear, "x", None).finish();
+        let svg = c.draw(&WIDE, Kind::Linear, "x").finish();
         assert_eq!(svg.matches("<polyline").count(), 2);
         assert_eq!(svg.matches("<circle").count(), 4 + 2);
         assert!(!svg.contains("<c>") && !svg.contains("NaN"), "{svg}");
@@ -356,30 +407,28 @@ mod tests {
         let mut c = chart(&clients, &["a"]);
         c.series[0].fall = Some(Fall { after: 4, predicted: 9756.0, factor: 0.41 });
         for size in [WIDE, NARROW, SMALL] {
-            let svg = c.draw(&size, Kind::Linear, "x", None).finish();
+            let svg = c.draw(&size, Kind::Linear, "x").finish();
             assert!(svg.contains("×0.410") && svg.contains("class=\"drop\""), "{svg}");
         }
         c.series[0].points.pop();
-        assert!(!c.draw(&WIDE, Kind::Log, "x", None).finish().contains("drop"));
+        assert!(!c.draw(&WIDE, Kind::Log, "x").finish().contains("drop"));
     }
 
     #[test]
     fn empty_and_odd_charts_are_drawn() {
         let c = Chart { metric: Metric::LatencyP95, title: String::new(), clients: &[], series: vec![] };
         assert!(c.is_empty() && !c.can_be_log());
-        assert!(!c.draw(&SMALL, Kind::Log, "x", None).finish().contains("NaN"));
+        assert!(!c.draw(&SMALL, Kind::Log, "x").finish().contains("NaN"));
         let clients = [0];
         let mut c = chart(&clients, &["only"]);
         c.series[0].points[0].1 = estimate(f64::INFINITY);
-        let svg = c.draw(&NARROW, Kind::Linear, "x", None).finish();
+        let svg = c.draw(&NARROW, Kind::Linear, "x").finish();
         assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
     }
 
     #[test]
     fn ticks_have_the_decimals_they_need() {
-        let shown = |ticks: &[f64]| ticks.iter().map(|t| tick(*t, ticks)).collect::<Vec<_>>();
-        assert_eq!(shown(&[0.0, 20_000.0]), ["0", "20,000"]);
-        assert_eq!(shown(&[0.0, 2.5, 5.0]), ["0", "2.5", "5"]);
-        assert_eq!(shown(&[0.1, 0.2, 0.5, 1.0]), ["0.1", "0.2", "0.5", "1"]);
+        let shown = [0.0, 20_000.0, 1.0, 2.5, 0.05, 0.1 + 0.2].map(tick);
+        assert_eq!(shown, ["0", "20,000", "1", "2.5", "0.05", "0.3"]);
     }
 }

@@ -191,9 +191,21 @@ pub fn more_rounds(c: &Comparison) -> Option<String> {
     }
 }
 
+/// A fraction without a sign, in two digits: `3.2 %`, `5 %`.
+pub fn percent(fraction: f64) -> String {
+    let percent = fraction * 100.0;
+    let decimals = match percent.abs() {
+        p if p >= 9.95 => 0,
+        p if p >= 0.995 => 1,
+        _ => 2,
+    };
+    let plain = format!("{percent:.decimals$}");
+    let short = if decimals > 0 { plain.trim_end_matches('0').trim_end_matches('.') } else { &plain };
+    format!("{short}\u{a0}%")
+}
+
 /// What counted as no difference, and why that much.
 pub fn margin(m: &Margin) -> String {
-    let percent = |v: f64| format!("{}\u{a0}%", number(v * 100.0));
     let seen = m.seen.map(|s| format!(", which differed by at most {}", percent(s))).unwrap_or_default();
     let why = match m.source {
         MarginSource::Stated => "stated in the experiment".into(),
@@ -284,6 +296,12 @@ mod tests {
         let e = Estimate { median: 0.0, low: -0.012, high: 0.003, rounds: 5 };
         assert_eq!(change_interval(&e).as_deref(), Some("−1.2 … +0.3\u{a0}%"));
         assert_eq!(change_interval(&Estimate { rounds: 1, ..e }), None);
+    }
+
+    #[test]
+    fn fractions_are_short() {
+        let shown = [0.05, 0.0321, 0.004, 0.0, 0.123, 1.0].map(percent);
+        assert_eq!(shown, ["5 %", "3.2 %", "0.4 %", "0 %", "12 %", "100 %"].map(|t| t.replace(' ', "\u{a0}")));
     }
 
     #[test]

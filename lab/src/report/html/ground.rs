@@ -116,7 +116,10 @@ pub(super) fn trials(m: &mut Markup, page: &Page, places: &[&str]) {
                 m.el("caption").text("In the order in which they ran.");
                 header(
                     m,
-                    &["order", "round", "test", "variant", "clients", "way", "outcome", "tps", "peak MB", "host", ""],
+                    &[
+                        "order", "test", "variant", "way", "outcome", "clients", "round", "tps", "peak MB", "host",
+                        "files",
+                    ],
                 );
                 m.el("tbody").with(|m| {
                     let mut order: Vec<(&Record, &String)> = page.records.iter().zip(&names).collect();
@@ -144,27 +147,26 @@ fn host(m: &mut Markup, records: &[Record]) {
     }
     let share = |r: &Record| Some(r.figures.watcher_cpu_s? / r.figures.seconds.filter(|s| *s > 0.0)?);
     if let Some(most) = records.iter().filter_map(share).reduce(f64::max) {
-        m.el("p")
-            .text(format!("Watching took at most {}\u{a0}% of one CPU in any trial.", words::number(most * 100.0)));
+        m.el("p").text(format!("Watching took at most {} of one CPU in any trial.", words::percent(most)));
     }
 }
 
 fn trial(m: &mut Markup, r: &Record, name: &str) {
     let number = |v: Option<f64>| v.map_or("–".to_string(), words::number);
-    m.el("td").class("right").text(r.order);
-    m.el("td").class("right").text(r.round);
+    m.leaf("td", r.order);
     m.leaf("td", &r.cell.test);
     m.leaf("td", name);
-    m.el("td").class("right").text(r.cell.clients);
     m.leaf("td", if r.direction == Direction::Up { "up" } else { "down" });
     match &r.outcome {
         Outcome::Valid => m.leaf("td", "valid"),
         Outcome::Invalid(_) => m.el("td").class("worse").text("invalid"),
         Outcome::Failed(_) => m.el("td").class("worse").text("failed"),
     }
-    m.el("td").class("right").text(number(r.figures.tps));
-    m.el("td").class("right").text(r.figures.rss_peak.map_or("–".into(), |v| words::value(Metric::MemoryPeak, v)));
-    m.el("td").class("right").text(number(r.figures.host_speed));
+    m.leaf("td", words::whole(f64::from(r.cell.clients)));
+    m.leaf("td", r.round);
+    m.leaf("td", number(r.figures.tps));
+    m.leaf("td", r.figures.rss_peak.map_or("–".into(), |v| words::value(Metric::MemoryPeak, v)));
+    m.leaf("td", number(r.figures.host_speed));
     m.el("td").with(|m| {
         for (i, path) in r.raw.iter().enumerate() {
             if i > 0 {

@@ -9,7 +9,7 @@ mod test;
 use super::Page;
 use super::facts::Facts;
 use super::markup::Markup;
-use super::plot::look;
+use super::plot::{self, look};
 use super::words;
 use environment::environment;
 use std::fmt::Display;
@@ -41,9 +41,6 @@ pub fn html(page: &Page) -> String {
                 m.el("section").at("id", "redo").with(|m| ground::redo(m, page));
                 m.el("section").at("id", "limits").with(|m| ground::limits(m, page));
             });
-            for (i, facts) in tests.iter().enumerate() {
-                m.data(format!("data-{i}"), &test::hover(facts));
-            }
             m.el("div").at("id", "tip").at("role", "status").at("hidden", "").text("");
             m.el("script").raw(PAGE_JS);
         });
@@ -57,7 +54,7 @@ fn head(m: &mut Markup, page: &Page) {
     m.raw("<meta name=\"color-scheme\" content=\"light dark\"><meta name=\"generator\" content=\"evenkeel report\">");
     m.leaf("title", format!("{} – Evenkeel", page.analysis.title));
     m.el("style").with(|m| {
-        m.raw(super::CURVE_CSS);
+        m.raw(plot::CSS);
         m.raw(PAGE_CSS);
     });
 }
@@ -82,6 +79,25 @@ fn answer(m: &mut Markup, page: &Page) {
             m.text(" ");
             let n = words::counted(a.limits.len(), "limit", "limits");
             m.el("a").at("href", "#limits").text(format!("{n} of this answer."));
+        }
+    });
+    contents(m, page);
+}
+
+/// Where to find each test, and in which there is a cliff.
+fn contents(m: &mut Markup, page: &Page) {
+    let tests = &page.analysis.tests;
+    if tests.len() < 2 {
+        return;
+    }
+    m.el("nav").class("under contents").at("aria-label", "tests").with(|m| {
+        for (i, test) in tests.iter().enumerate() {
+            m.el("span").with(|m| {
+                m.el("a").at("href", format!("#test-{i}")).text(&test.test);
+                if test.curves.iter().any(|c| c.shape.cliff.is_some()) {
+                    m.el("span").class("worse").text(" cliff");
+                }
+            });
         }
     });
 }
@@ -110,19 +126,13 @@ fn sentence(m: &mut Markup, tag: &'static str, sentence: &str) {
 fn legend(m: &mut Markup, places: &[&str], page: &Page) {
     m.el("nav").class("legend").at("aria-label", "variants").with(|m| {
         for (i, name) in places.iter().enumerate() {
-            m.el("button")
-                .at("type", "button")
-                .at("data-v", i)
-                .at("data-name", name)
-                .at("aria-pressed", "true")
-                .class(look(i))
-                .with(|m| {
-                    key(m);
-                    m.text(name);
-                    if *name == page.analysis.baseline {
-                        m.el("small").text(" baseline");
-                    }
-                });
+            m.el("button").at("type", "button").at("data-v", i).at("aria-pressed", "true").class(look(i)).with(|m| {
+                key(m);
+                m.text(name);
+                if *name == page.analysis.baseline {
+                    m.el("small").text(" baseline");
+                }
+            });
         }
     });
 }

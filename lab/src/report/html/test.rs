@@ -7,8 +7,7 @@ use super::super::plot::{self, look};
 use super::super::scale::Kind;
 use super::super::words::{self, Aim, about};
 use super::{capital, column, key, note, place, scroll, sentence};
-use crate::analysis::{Comparison, Estimate, Metric, Verdict};
-use serde_json::{Value, json};
+use crate::analysis::{Comparison, Estimate, Metric};
 
 pub(super) fn test(m: &mut Markup, page: &Page, i: usize, facts: &Facts, places: &[&str]) {
     let test = facts.test;
@@ -25,13 +24,13 @@ pub(super) fn test(m: &mut Markup, page: &Page, i: usize, facts: &Facts, places:
         m.el("div").class("multiples").with(|m| {
             for metric in &rest {
                 let Some(chart) = facts.chart(*metric, places) else { continue };
-                m.el("figure").at("data-test", i).with(|m| {
+                m.el("figure").with(|m| {
                     m.el("figcaption").with(|m| {
                         m.leaf("b", capital(about(*metric).name));
                         m.text(aim(*metric));
                     });
                     let kind = chart.kind();
-                    m.append(&chart.draw(&plot::SMALL, kind, &format!("t{i}{}", about(*metric).key), None));
+                    m.append(&chart.draw(&plot::SMALL, kind, &format!("t{i}{}", about(*metric).key)));
                 });
             }
         });
@@ -48,7 +47,7 @@ pub(super) fn test(m: &mut Markup, page: &Page, i: usize, facts: &Facts, places:
 
 fn main_figure(m: &mut Markup, i: usize, facts: &Facts, places: &[&str], metric: Metric) {
     let Some(chart) = facts.main_chart(places) else { return };
-    m.el("figure").class("main").at("data-test", i).with(|m| {
+    m.el("figure").class("main").with(|m| {
         let log = chart.can_be_log();
         if log {
             // Radio buttons that the style sheet obeys: they work without the script.
@@ -68,14 +67,17 @@ fn main_figure(m: &mut Markup, i: usize, facts: &Facts, places: &[&str], metric:
             }
             m.el("div").class(format!("scale {class}")).with(|m| {
                 for size in [plot::WIDE, plot::NARROW] {
-                    m.append(&chart.draw(&size, kind, &format!("t{i}{class}{}", size.class), None));
+                    m.append(&chart.draw(&size, kind, &format!("t{i}{class}{}", size.class)));
                 }
             });
         }
         m.el("figcaption").with(|m| {
             m.leaf("b", capital(about(metric).name));
             m.text(format!(" against clients{}.", aim(metric)));
-            m.text(" Dots are medians of the rounds, bars their 95 % intervals.");
+            m.text(match chart.has_intervals() {
+                true => " Dots are medians of the rounds, bars their 95 % intervals.",
+                false => " Each dot is one trial: there is no interval.",
+            });
             if chart.series.iter().any(|s| s.fall.is_some()) {
                 m.text(
                     " A dotted drop marks a cliff: it begins where the points before it predict the curve; the figure is \
@@ -110,15 +112,15 @@ fn glance(m: &mut Markup, facts: &Facts, places: &[&str]) {
                 m.text(format!(
                     ": against {}, a mark for each client count from {} to {}. ",
                     test.baseline,
-                    first.unwrap_or(&0),
-                    last.unwrap_or(&0)
+                    words::whole(first.map_or(0.0, |n| f64::from(*n))),
+                    words::whole(last.map_or(0.0, |n| f64::from(*n)))
                 ));
                 for (i, v) in words::VERDICTS.into_iter().enumerate() {
                     if i > 0 {
                         m.text(", ");
                     }
-                    mark(m, v);
-                    m.text(format!(" {}", words::word(v)));
+                    m.el("i").class(words::word(v)).at("aria-hidden", "true").text(words::mark(v));
+                    m.text(format!("\u{a0}{}", words::word(v)));
                 }
                 m.text(".");
             });
@@ -136,12 +138,7 @@ fn glance(m: &mut Markup, facts: &Facts, places: &[&str]) {
                         m.el("th").at("scope", "row").text(capital(about(*metric).name));
                         for name in &others {
                             m.el("td").class("marks").at("data-v", place(places, name)).with(|m| {
-                                for n in &test.clients {
-                                    match facts.comparison(name, *n, *metric) {
-                                        Some(c) => one_mark(m, c),
-                                        None => m.el("i").at("title", format!("{n} clients: no figure")).text("·"),
-                                    }
-                                }
+                                marks(m, facts, name, *metric);
                             });
                         }
                     });
@@ -151,18 +148,28 @@ fn glance(m: &mut Markup, facts: &Facts, places: &[&str]) {
     });
 }
 
-fn one_mark(m: &mut Markup, c: &Comparison) {
-    let (word, change) = (words::word(c.verdict), words::change(c.change.median));
-    m.el("i")
-        .class(word)
-        .at("title", format!("{} clients: {word}, {change}", c.clients))
-        .at("aria-label", format!("{} clients {word},", c.clients))
-        .at("role", "img")
-        .text(words::mark(c.verdict));
-}
-
-fn mark(m: &mut Markup, v: Verdict) {
-    m.el("i").class(words::word(v)).at("aria-hidden", "true").text(words::mark(v));
+/// Marks for who sees them, and the same in words for who listens.
+fn marks(m: &mut Markup, facts: &Facts, variant: &str, metric: Metric) {
+    let mut runs: Vec<(&str, u32, u32)> = vec![];
+    m.el("span").at("aria-hidden", "true").with(|m| {
+        for n in &facts.test.clients {
+            let Some(c) = facts.comparison(variant, *n, metric) else {
+                m.el("i").text("·");
+                continue;
+            };
+            let (word, change) = (words::word(c.verdict), words::change(c.change.median));
+            m.el("i").class(word).at("title", format!("{n}: {change}")).text(words::mark(c.verdict));
+            match runs.last_mut() {
+                Some((same, _, last)) if *same == word => *last = *n,
+                _ => runs.push((word, *n, *n)),
+            }
+        }
+    });
+    let told = runs.iter().map(|(word, first, last)| match first == last {
+        true => format!("{word} at {first}"),
+        false => format!("{word} from {first} to {last}"),
+    });
+    m.el("span").class("unseen").text(told.collect::<Vec<_>>().join(", "));
 }
 
 fn shapes(m: &mut Markup, facts: &Facts, places: &[&str]) {
@@ -252,14 +259,15 @@ fn figures(m: &mut Markup, facts: &Facts, places: &[&str], metric: Metric) {
     let test = facts.test;
     let about = about(metric);
     scroll(m, |m| {
-        m.el("table").class("figures").with(|m| {
+        // Named so that the script finds the words to show at a place of a curve.
+        m.el("table").class("figures").at("data-metric", about.key).at("data-unit", about.unit).with(|m| {
             m.el("caption").with(|m| {
                 m.leaf("b", format!("{} in figures", capital(about.name)));
-                m.text(format!(", {}: median and 95 % interval", about.unit));
+                m.text(format!(", {}: median and 95 % interval of the rounds", about.unit));
                 if let Some(margin) = facts.margin(metric) {
-                    let margin = words::number(margin * 100.0);
+                    let margin = words::percent(margin);
                     m.text(format!(
-                        ", then the change against {}, its verdict, interval and p. A change within ±{margin}\u{a0}% counts \
+                        ", then the change against {}, its verdict, interval and p. A change within ±{margin} counts \
                          as none",
                         test.baseline
                     ));
@@ -298,31 +306,10 @@ fn figures(m: &mut Markup, facts: &Facts, places: &[&str], metric: Metric) {
 
 fn compared(m: &mut Markup, c: &Comparison) {
     m.el("span").class(format!("verdict {}", words::word(c.verdict))).with(|m| {
-        mark(m, c.verdict);
-        m.text(format!(" {} ", words::word(c.verdict)));
+        m.text(format!("{} ", words::word(c.verdict)));
         m.leaf("b", words::change(c.change.median));
     });
     note(m, words::change_interval(&c.change));
     let sure: Vec<String> = [c.p.map(words::p_value), words::more_rounds(c)].into_iter().flatten().collect();
     note(m, (!sure.is_empty()).then(|| sure.join(", ")));
-}
-
-/// What the script shows at a client count, as words: the script computes nothing.
-pub(super) fn hover(facts: &Facts) -> Value {
-    let test = facts.test;
-    let names: Vec<&str> = test.curves.iter().map(|c| c.variant.as_str()).collect();
-    let mut metrics = serde_json::Map::new();
-    for metric in facts.metrics() {
-        let at = |n: &u32, name: &&str| {
-            let Some(e) = facts.figure(name, *n, metric) else { return Value::Null };
-            let change = facts
-                .comparison(name, *n, metric)
-                .map(|c| format!("{}\u{a0}{}", words::mark(c.verdict), words::change(c.change.median)));
-            json!([words::value(metric, e.median), words::interval(metric, e), change, e.median])
-        };
-        let rows: Vec<Vec<Value>> = test.clients.iter().map(|n| names.iter().map(|v| at(n, v)).collect()).collect();
-        let about = about(metric);
-        metrics.insert(about.key.into(), json!({ "name": about.name, "unit": about.unit, "rows": rows }));
-    }
-    json!({ "clients": test.clients, "names": names, "metrics": metrics })
 }
