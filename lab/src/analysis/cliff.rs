@@ -1,25 +1,27 @@
 //! Where adding clients loses throughput beyond what saturation and noise explain.
 //!
-//! Walking up the client counts, a law is fitted to the points before each. A point is the foot of a cliff if it
-//! 1. lies a fifth or more below the point before it,
-//! 2. lies a fifth or more below what both laws predict there, and certainly below: outside the interval of prediction,
-//!    corrected for the number of places looked at,
-//! 3. and no later point comes back up: a dip is not a cliff.
+//! Walking up the client counts, the better law for the points before each is fitted to them. A point is the foot of a
+//! cliff if
+//! 1. it lies a fifth or more below the point before it, and no later point comes back up: a dip is not a cliff;
+//! 2. it lies a fifth or more below what the law predicts there, and certainly below: the interval of prediction holds what
+//!    the law misses of the points before, what its coefficients leave open, and the noise of the point itself;
+//! 3. one smooth law through all points up to it explains them less well (AICc) than the law and a fall.
 
 use super::fit::{Law, POINTS, chosen};
+use super::noise::Spread;
 use super::{Cliff, Estimate};
 
 /// What is left after a fall of a fifth.
 const FALL: f64 = 0.8;
 /// One-sided, for each place.
-const CERTAIN: f64 = 0.99;
+const CERTAIN: f64 = 0.995;
 
-/// A point of a curve: clients, the logarithm of throughput, its squared error where it is known, rounds.
+/// A point of a curve: clients, the logarithm of throughput, its error where that is known, rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Height {
     pub clients: u32,
     pub ln: f64,
-    pub variance: f64,
+    pub error: Option<Spread>,
     pub rounds: u32,
 }
 
@@ -34,7 +36,8 @@ pub(super) fn cliff(points: &[Height]) -> Option<(Cliff, usize)> {
         let known: Vec<(f64, f64)> = points[..=foot].iter().map(|p| (f64::from(p.clients), p.ln)).collect();
         let law = chosen(&known[..foot])?;
         let below = here.ln - law.at(f64::from(here.clients));
-        let error = law.error_at(f64::from(here.clients)).and(here.variance);
+        let misfit = law.error_at(f64::from(here.clients));
+        let error = here.error.map_or(misfit, |own| misfit.and(own));
         let certain = below + error.half(CERTAIN) < 0.0;
         let smooth = Law::usl(&known)?.aicc() < law.aicc_with_a_fall();
         if below > FALL.ln() || !certain || smooth {

@@ -50,12 +50,12 @@ impl<'a> Judge<'a> {
         }
         let cells: Vec<Spread> = logs.iter().flatten().filter_map(|cell| Spread::of(&rounds_of(cell))).collect();
         let twins = twin_differences(group, &logs, &question.twins);
-        let within = (0..logs.len()).map(|base| Pool::of(&spreads_within(&logs, base))).collect();
+        let within = (0..logs.len()).map(|base| Pool::of(&spreads_within(&logs, base), logs.len() - 1)).collect();
         let once = match twins.len() {
             0..3 => along_clients(&logs, &group.clients),
             n => Some(Spread { variance: mean_square(&twins) / 2.0, df: n as f64 }),
         };
-        let noise = Noise { within, between: Pool::of(&cells), once };
+        let noise = Noise { within, between: Pool::of(&cells, 1), once };
         let margin = margin(metric, question, &twins, &noise);
         Some(Judge { metric, group, logs, noise, margin })
     }
@@ -162,22 +162,19 @@ impl<'a> Judge<'a> {
         if let Some(pool) = &self.noise.within[base]
             && 2 * within.len() >= a.len().min(b.len())
         {
-            let n = within.len() as f64;
             let spread = pool.spread(Spread::of(&within));
             return Some(Difference {
                 variant,
                 client,
                 middle: mean(&within),
                 rounds: within.len(),
-                error: Some(Spread { variance: spread.variance / n, df: spread.df }),
+                error: Some(spread.of_mean(within.len())),
             });
         }
         let (a, b) = (rounds_of(a), rounds_of(b));
         let error = match (&self.noise.between, self.noise.once) {
-            (Some(pool), _) => {
-                Some(welch(pool.spread(Spread::of(&a)), a.len(), pool.spread(Spread::of(&b)), b.len(), pool.total_df()))
-            }
-            (None, Some(once)) => Some(Spread { variance: 2.0 * once.variance, df: once.df }),
+            (Some(pool), _) => Some(pool.difference((Spread::of(&a), a.len()), (Spread::of(&b), b.len()))),
+            (None, Some(once)) => Some(once.scaled(2.0)),
             (None, None) => None,
         };
         Some(Difference { variant, client, middle: mean(&a) - mean(&b), rounds: a.len().min(b.len()), error })
@@ -224,20 +221,10 @@ fn margin(metric: Metric, question: &Question, twins: &[f64], noise: &Noise) -> 
             (from(spread), MarginSource::AaPairs)
         }
         (None, _, Some(Some(pool)), _) => (from(pool.typical()), MarginSource::Repeats),
-        (None, _, _, Some(pool)) => {
-            let one = pool.typical();
-            (from(Spread { variance: 2.0 * one.variance, df: one.df }), MarginSource::Repeats)
-        }
+        (None, _, _, Some(pool)) => (from(pool.typical().scaled(2.0)), MarginSource::Repeats),
         (None, ..) => (DEFAULT_MARGIN, MarginSource::Default),
     };
     Margin { value, source, seen }
-}
-
-/// Error of the difference of two means with spreads of their own (Welch and Satterthwaite).
-fn welch(a: Spread, n_a: usize, b: Spread, n_b: usize, most_df: f64) -> Spread {
-    let (x, y) = (a.variance / n_a as f64, b.variance / n_b as f64);
-    let df = if a == b { a.df } else { (x + y).powi(2) / (x * x / a.df + y * y / b.df) };
-    Spread { variance: x + y, df: df.min(most_df) }
 }
 
 /// Holm's correction: the smallest of m is multiplied by m, the next by m - 1, and none is less than the one before it.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::cliff::{Height, cliff};
 use super::compare::Judge;
-use super::estimate::{estimate, median};
+use super::estimate::{estimate, median, of_median};
 use super::fit::chosen;
 use super::noise::Spread;
 use super::table::{Group, Values};
@@ -53,7 +53,7 @@ fn shape(group: &Group, variant: usize, judge: &Judge, points: &[Point]) -> Opti
             Height {
                 clients: group.clients[top.client],
                 ln: median(&rounds),
-                variance: judge.spread(variant, top.client).map_or(0.0, |s| s.variance / rounds.len() as f64),
+                error: judge.spread(variant, top.client).map(|s| of_median(s, rounds.len())),
                 rounds: rounds.len() as u32,
             }
         })
@@ -124,7 +124,7 @@ fn hysteresis(group: &Group, variant: usize, metric: Metric) -> Option<Estimate>
             let variance = pooled * (1.0 / up.len() as f64 + 1.0 / down.len() as f64);
             Some(Spread { variance, df: u.df + d.df })
         }
-        _ => Spread::of(&by_count).map(|s| Spread { variance: s.variance / by_count.len() as f64, df: s.df }),
+        _ => Spread::of(&by_count).map(|s| s.of_mean(by_count.len())),
     };
     let middle = median(&by_count);
     let half = error.map_or(0.0, |e| e.half(0.975));

@@ -35,12 +35,18 @@ pub(super) fn estimate(values: &[f64], spread: Option<Spread>) -> Option<Estimat
     let (low, high) = match spread {
         _ if n >= BOOTSTRAP_FROM => bootstrap(values),
         Some(spread) if n > 1 && m > 0.0 => {
-            let half = spread.half(0.975) * (1.0 / n as f64).sqrt() * MEDIAN_OVER_MEAN;
+            let half = of_median(spread, n).half(0.975);
             (m * (-half).exp(), m * half.exp())
         }
         _ => (m, m),
     };
     Some(Estimate { median: m, low: low.min(m), high: high.max(m), rounds: n as u32 })
+}
+
+/// The error of a median of n values.
+pub(super) fn of_median(spread: Spread, n: usize) -> Spread {
+    let larger = if n > 2 { MEDIAN_OVER_MEAN } else { 1.0 };
+    spread.of_mean(n).scaled(larger * larger)
 }
 
 /// The middle 95 % of the medians of resampled rounds.

@@ -12,8 +12,8 @@ pub(super) struct Spread {
     pub df: f64,
 }
 
-/// Fewer cells cannot tell whether their noise differs: they get the same.
-const CELLS_THAT_TELL: usize = 6;
+/// So unlikely must their variances be if the cells' noise is one.
+const DIFFERENT: f64 = 0.95;
 /// No noise is taken for less than this: published figures are rounded, and a variance of 0 would make any difference sure.
 const LEAST_VARIANCE: f64 = 1e-8;
 
@@ -26,9 +26,19 @@ impl Spread {
         (values.len() > 1).then(|| Spread { variance: (squares / (n - 1.0)).max(LEAST_VARIANCE), df: n - 1.0 })
     }
 
-    /// With a further, independent variance.
-    pub fn and(self, variance: f64) -> Spread {
-        Spread { variance: self.variance + variance, ..self }
+    /// Of the mean of n such values.
+    pub fn of_mean(self, n: usize) -> Spread {
+        self.scaled(1.0 / n as f64)
+    }
+
+    pub fn scaled(self, factor: f64) -> Spread {
+        Spread { variance: self.variance * factor, ..self }
+    }
+
+    /// With another, independent one (Welch and Satterthwaite).
+    pub fn and(self, other: Spread) -> Spread {
+        let (a, b) = (self.variance, other.variance);
+        Spread { variance: a + b, df: (a + b).powi(2) / (a * a / self.df + b * b / other.df) }
     }
 
     pub fn sd(self) -> f64 {
@@ -65,8 +75,8 @@ fn students(df: f64) -> StudentsT {
 }
 
 /// The variances of many cells, from which each cell's own gets its strength: a cell of three rounds knows little of its
-/// noise, thirty such cells know much. Where cells differ in noise by more than chance, each keeps more of its own
-/// (moderated t of Smyth 2004, as in limma).
+/// noise, thirty such cells know much. Where cells differ in noise by more than chance (Bartlett's test), each keeps more of
+/// its own (moderated t of Smyth 2004, as in limma).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pool {
     common: f64,
@@ -76,26 +86,34 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub fn of(cells: &[Spread]) -> Option<Pool> {
-        let total_df: f64 = cells.iter().map(|c| c.df).sum();
-        if total_df == 0.0 {
+    /// `shared`: how many cells were made of each value: differences from one baseline share its values.
+    pub fn of(cells: &[Spread], shared: usize) -> Option<Pool> {
+        let sum: f64 = cells.iter().map(|c| c.df).sum();
+        if sum == 0.0 {
             return None;
         }
-        let pooled = cells.iter().map(|c| c.variance * c.df).sum::<f64>() / total_df;
-        let equal = Pool { common: pooled, weight: f64::INFINITY, total_df };
-        if cells.len() < CELLS_THAT_TELL {
-            return Some(equal);
-        }
+        // Two differences with one baseline correlate by 1/2, their squares by 1/4.
+        let total_df = sum / (1.0 + (shared as f64 - 1.0) / 4.0);
+        let pooled = cells.iter().map(|c| c.variance * c.df).sum::<f64>() / sum;
+        let alike = Pool { common: pooled, weight: f64::INFINITY, total_df };
         let n = cells.len() as f64;
+        let inverses: f64 = cells.iter().map(|c| 1.0 / c.df).sum();
+        let bartlett = (sum * pooled.ln() - cells.iter().map(|c| c.df * c.variance.ln()).sum::<f64>())
+            / (1.0 + (inverses - 1.0 / sum) / (3.0 * (n - 1.0)));
+        if cells.len() < 2 || bartlett < chi_squared(n - 1.0).inverse_cdf(DIFFERENT) {
+            return Some(alike);
+        }
         let logs: Vec<f64> = cells.iter().map(|c| c.variance.ln() - digamma(c.df / 2.0) + (c.df / 2.0).ln()).collect();
         let mean = logs.iter().sum::<f64>() / n;
         let by_chance = cells.iter().map(|c| trigamma(c.df / 2.0)).sum::<f64>() / n;
         let beyond_chance = logs.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / (n - 1.0) - by_chance;
         if beyond_chance <= 0.0 {
-            return Some(equal);
+            return Some(alike);
         }
         let half = trigamma_inverse(beyond_chance);
-        Some(Pool { common: (mean + digamma(half) - half.ln()).exp(), weight: 2.0 * half, total_df })
+        // Smyth's weight is twice as much. It supposes that the variances come from one distribution; those of a server come
+        // in two kinds, before and after it saturates, and half the weight keeps the false alarms near their 5 % there.
+        Some(Pool { common: (mean + digamma(half) - half.ln()).exp(), weight: half, total_df })
     }
 
     /// What is known of a cell's noise, `own` being what its own rounds say.
@@ -108,8 +126,12 @@ impl Pool {
         Spread { variance: (self.weight * self.common + own.df * own.variance) / df, df: df.min(self.total_df) }
     }
 
-    pub fn total_df(&self) -> f64 {
-        self.total_df
+    /// Of the difference of two cells' means, each given by its own spread and number of rounds.
+    pub fn difference(&self, a: (Option<Spread>, usize), b: (Option<Spread>, usize)) -> Spread {
+        let error = self.spread(a.0).of_mean(a.1).and(self.spread(b.0).of_mean(b.1));
+        // Where noise is alike both come from one pool, and no more is known than that pool knows.
+        let df = if self.weight.is_infinite() { self.total_df } else { error.df.min(self.total_df) };
+        Spread { df, ..error }
     }
 
     /// The noise of a cell like most.
@@ -197,12 +219,12 @@ mod tests {
     #[test]
     fn cells_of_one_noise_are_pooled_and_a_noisy_cell_keeps_its_own() {
         let alike: Vec<Spread> = (0..20).map(|i| Spread { variance: 1.0 + 0.01 * f64::from(i), df: 4.0 }).collect();
-        let pool = Pool::of(&alike).expect("twenty cells");
+        let pool = Pool::of(&alike, 1).expect("twenty cells");
         assert_eq!(pool.typical().df, 80.0);
         assert!((pool.typical().variance - 1.095).abs() < 1e-9);
         let mut one_noisy = alike;
         one_noisy.push(Spread { variance: 400.0, df: 4.0 });
-        let pool = Pool::of(&one_noisy).expect("cells");
+        let pool = Pool::of(&one_noisy, 1).expect("cells");
         assert!(pool.spread(one_noisy.last().copied()).variance > 10.0 * pool.typical().variance);
     }
 }
