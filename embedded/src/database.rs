@@ -138,6 +138,12 @@ impl Database {
         }
     }
 
+    /// How long writers have waited inside TidesDB since it was opened, in microseconds of all threads, by its name for why.
+    pub fn stalls_us(&self) -> Result<Vec<(&'static str, u64)>, Failure> {
+        let stalls = self.tidesdb.get_stall_stats().map_err(|e| Failure::Run(format!("TidesDB's statistics: {e}")))?;
+        Ok(stalls.iter().map(|(why, stall)| (why, stall.total_us)).collect())
+    }
+
     /// Reads the whole table and compares it with the ledger. `None` if a signal came.
     pub fn check(&self, inbox: &mut Inbox) -> Result<Option<Checked>, Failure> {
         let table = self.table()?;

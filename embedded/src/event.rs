@@ -57,6 +57,8 @@ pub struct Figures {
     pub operations: BTreeMap<&'static str, u64>,
     pub rows_read: u64,
     pub not_found: u64,
+    /// Seconds of all threads together.
+    pub stalls_s: BTreeMap<&'static str, f64>,
     pub cpu_s: f64,
     pub voluntary_switches: i64,
     pub involuntary_switches: i64,

@@ -11,6 +11,7 @@ use crate::inbox::Inbox;
 use crate::mix::Kind;
 use crate::usage::Usage;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
@@ -142,7 +143,7 @@ pub fn run(
             }
             Ok(())
         };
-        let measured = start_all().and_then(|()| measure(&shared, wish, inbox, tell));
+        let measured = start_all().and_then(|()| measure(&shared, database, wish, inbox, tell));
         shared.enter(Phase::Stop);
         shared.begin();
         let mut accounts = Vec::with_capacity(clients.len());
@@ -156,17 +157,19 @@ pub fn run(
     });
     database.ledger.holes = holes;
     accounts.into_iter().for_each(|account| database.ledger.add(account));
-    Ok(measured?.map(|window| figures(wish.clients, &window, &counts)))
+    Ok(measured?.map(|window| figures(wish.clients, window, &counts)))
 }
 
 struct Window {
     connect_s: f64,
     seconds: f64,
     usage: Usage,
+    stalls_s: BTreeMap<&'static str, f64>,
 }
 
 fn measure(
     shared: &Shared,
+    database: &Database,
     wish: Wish,
     inbox: &mut Inbox,
     tell: &mut dyn FnMut(Event) -> Result<(), Failure>,
@@ -193,7 +196,7 @@ fn measure(
         return Ok(None);
     }
 
-    let before = Usage::now()?;
+    let (before, stalled_before) = (Usage::now()?, database.stalls_us()?);
     shared.enter(Phase::Window);
     let start = Instant::now();
     let mut last = (start, shared.transactions());
@@ -214,17 +217,21 @@ fn measure(
             clients: wish.clients,
             tps: (now.1 - last.1) as f64 / seconds,
         };
-        let window = Window { connect_s, seconds: second.at, usage: Usage::now()? - before };
-        tell(Event::Second(second))?;
         if part == parts {
+            let (usage, length) = (Usage::now()? - before, second.at);
+            let stalled = database.stalls_us()?.into_iter().zip(stalled_before);
+            let stalls_s = stalled.map(|((why, us), (_, before))| (why, (us - before) as f64 / 1e6)).collect();
+            tell(Event::Second(second))?;
+            let window = Window { connect_s, seconds: length, usage, stalls_s };
             return Ok(inbox.wait(OVER).then_some(window));
         }
+        tell(Event::Second(second))?;
         last = now;
     }
     unreachable!("a window has at least one part")
 }
 
-fn figures(clients: u32, window: &Window, counts: &Counts) -> Figures {
+fn figures(clients: u32, window: Window, counts: &Counts) -> Figures {
     let latency = &counts.latency_ns;
     let at = |quantile: f64| latency.value_at_quantile(quantile) as f64 / 1e6;
     Figures {
@@ -246,6 +253,7 @@ fn figures(clients: u32, window: &Window, counts: &Counts) -> Figures {
         operations: Kind::ALL.into_iter().map(|kind| (kind.name(), counts.operations[kind as usize])).collect(),
         rows_read: counts.rows_read,
         not_found: counts.not_found,
+        stalls_s: window.stalls_s,
         cpu_s: window.usage.cpu_s,
         voluntary_switches: window.usage.voluntary_switches,
         involuntary_switches: window.usage.involuntary_switches,

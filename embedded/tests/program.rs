@@ -190,6 +190,8 @@ fn the_figures_of_a_run_agree_with_each_other() {
         assert!(latency[0] > 0.0 && latency.is_sorted(), "{result}");
         assert!(number(&result["latency_ms"], "mean") <= latency[4], "{result}");
         assert_eq!(result["errors"], json!({}));
+        let stalls = result["stalls_s"].as_object().unwrap();
+        assert!(stalls.len() == 5 && stalls.values().all(|s| s.as_f64().unwrap() >= 0.0), "{result}");
         assert!(number(&result, "cpu_s") > 0.0, "{result}");
         for name in
             ["retries", "not_found", "voluntary_switches", "involuntary_switches", "minor_faults", "major_faults"]
