@@ -1,9 +1,9 @@
 //! The page in a browser: it opens without an error, its curves are there, hovering and switching lines work, and it fits a
 //! telephone and a wide screen. Needs Chromium (Debian's package `chromium`), and says so where there is none.
 
-mod common;
+mod invented;
 
-use common::Sweep;
+use invented::Sweep;
 use lab::analysis::{Question, analyse};
 use lab::report::{self, Page};
 use serde_json::Value;
@@ -72,13 +72,13 @@ fn chromium() -> Option<PathBuf> {
 
 fn page() -> String {
     let records = Sweep::default().records();
-    let question = Question { title: common::TITLE.into(), baseline: None, margin: None, twins: vec![] };
+    let question = Question { title: invented::TITLE.into(), baseline: None, margin: None, twins: vec![] };
     let analysis = analyse(&question, &records);
     report::html(&Page {
         analysis: &analysis,
         records: &records,
-        experiment_toml: common::EXPERIMENT,
-        environment: &common::environment(),
+        experiment_toml: invented::EXPERIMENT,
+        environment: &invented::environment(),
         folder: "results/synthetic",
         redo: &[],
     })

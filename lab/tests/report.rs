@@ -1,9 +1,9 @@
 //! The report of a sweep in all its forms: what is in it, that it stands alone, and that nothing from a record becomes
 //! markup or a command to a terminal.
 
-mod common;
+mod invented;
 
-use common::Sweep;
+use invented::Sweep;
 use lab::analysis::{Analysis, Question, analyse};
 use lab::record::{Outcome, Proof, Record};
 use lab::report::{self, Page};
@@ -20,17 +20,17 @@ struct Report {
 
 impl Report {
     fn of(records: Vec<Record>) -> Self {
-        let question = Question { title: common::TITLE.into(), baseline: None, margin: None, twins: vec![] };
+        let question = Question { title: invented::TITLE.into(), baseline: None, margin: None, twins: vec![] };
         let analysis = analyse(&question, &records);
         let redo = vec!["evenkeel report results/synthetic".into()];
-        Self { records, analysis, environment: common::environment(), redo }
+        Self { records, analysis, environment: invented::environment(), redo }
     }
 
     fn page(&self) -> Page<'_> {
         Page {
             analysis: &self.analysis,
             records: &self.records,
-            experiment_toml: common::EXPERIMENT,
+            experiment_toml: invented::EXPERIMENT,
             environment: &self.environment,
             folder: "results/synthetic",
             redo: &self.redo,

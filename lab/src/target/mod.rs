@@ -5,6 +5,8 @@
 //! target (the heap in its memory, its CPU mask) is in `proof`.
 
 pub mod embedded;
+pub mod mariadb;
+mod process;
 
 use crate::experiment::{Experiment, Target as Wish};
 use crate::heaps::Heap;
@@ -96,6 +98,7 @@ pub trait Server {
 pub fn of(experiment: &Experiment) -> Result<Box<dyn Target>> {
     match &experiment.target {
         Wish::Embedded(wish) => Ok(Box::new(embedded::Embedded::new(wish)?)),
-        Wish::Mariadb(_) | Wish::Command(_) => anyhow::bail!("this target is not built"),
+        Wish::Mariadb(wish) => Ok(Box::new(mariadb::Mariadb::new(wish, experiment)?)),
+        Wish::Command(_) => anyhow::bail!("this target is not built"),
     }
 }

@@ -1,0 +1,3 @@
+//! Loads: programs that act as the clients of a server.
+
+pub mod sysbench;
