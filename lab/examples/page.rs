@@ -3,8 +3,8 @@
 //!     cargo run -p lab --release --example page -- results/DIR out
 //!     cargo run -p lab --release --example page -- --synthetic out
 
-#[path = "../tests/common/mod.rs"]
-mod common;
+#[path = "../tests/invented/mod.rs"]
+mod invented;
 
 use lab::analysis::{Question, analyse};
 use lab::record::Record;
@@ -22,8 +22,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         |name: &str| std::fs::read_to_string(Path::new(from).join(name)).map_err(|e| format!("{from}/{name}: {e}"));
     let (records, environment, experiment, folder, title) = match from.as_str() {
         "--synthetic" => {
-            let sweep = common::Sweep::default();
-            (sweep.records(), common::environment(), common::EXPERIMENT.to_string(), "results/synthetic", common::TITLE)
+            let sweep = invented::Sweep::default();
+            (sweep.records(), invented::environment(), invented::EXPERIMENT.to_string(), "results/synthetic", invented::TITLE)
         }
         _ => {
             let lines: Result<Vec<Record>, _> = read("records.jsonl")?.lines().map(serde_json::from_str).collect();
