@@ -184,6 +184,7 @@ impl Sweep<'_> {
     fn trial(&self, server: &mut dyn Server, trial: &Trial) -> Result<Measured> {
         let load = &self.plan.experiment.load;
         let pid = server.pid();
+        let stopper = Stopper::watch(self.stop, pid);
         let mut marks = Vec::new();
         if load.settle_at_most > 0.0 && !server.settle(Duration::from_secs_f64(load.settle_at_most))? {
             marks.push(format!("not quiet after {} s", load.settle_at_most));
@@ -193,7 +194,6 @@ impl Sweep<'_> {
             marks.push("peak memory is that of the server's whole life".to_string());
         }
         let raw = self.bundle.path.join(RAW).join(&trial.id);
-        let stopper = Stopper::watch(self.stop, pid);
         let measured = server.measure(&Ask {
             clients: trial.cell.clients,
             warmup: Duration::from_secs_f64(load.warmup),
@@ -201,16 +201,28 @@ impl Sweep<'_> {
             seed: self.plan.experiment.plan.seed ^ u64::from(trial.order),
             raw: &raw,
         });
-        drop(stopper);
         let mut measured = measured?;
         let figures = &mut measured.figures;
         figures.host_speed = Some(speed);
         figures.rss_peak = observe::peak(pid);
         figures.server_says_used = figures.server_says_used.or_else(|| server.says_used());
-        thread::sleep(Duration::from_secs_f64(load.idle));
+        self.rest(Duration::from_secs_f64(load.idle));
         figures.rss_idle = observe::snapshot(pid, None, observe::Depth::CHEAP).ok().map(|s| s.rss);
         measured.marks.append(&mut marks);
+        drop(stopper);
         Ok(measured)
+    }
+
+    /// Sleeps, unless someone says stop.
+    fn rest(&self, length: Duration) {
+        let end = Instant::now() + length;
+        while !self.stop.load(SeqCst) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            thread::sleep(left.min(GLANCE));
+        }
     }
 
     fn record(&self, life: &Life, trial: &Trial, begun: SystemTime, measured: Measured, proofs: Vec<Proof>) -> Record {
@@ -293,6 +305,9 @@ fn host_speed() -> f64 {
     once().max(once()).max(once())
 }
 
+/// How often a wait looks whether someone said stop.
+const GLANCE: Duration = Duration::from_millis(20);
+
 /// Kills the server of a trial that nobody waits for any more; without this a Ctrl-C would wait for the end of the window.
 struct Stopper(Arc<AtomicBool>);
 
@@ -306,7 +321,7 @@ impl Stopper {
                     let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
                     return;
                 }
-                thread::sleep(Duration::from_millis(20));
+                thread::sleep(GLANCE);
             }
         });
         Stopper(over)

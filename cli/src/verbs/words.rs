@@ -38,7 +38,8 @@ pub fn man(args: &ManArgs) -> Result<Ended> {
         }
         None => {
             let mut text = Vec::new();
-            clap_mangen::Man::new(crate::command()).render(&mut text)?;
+            // As `generate_to` does: `help` has no page of its own.
+            clap_mangen::Man::new(crate::command().disable_help_subcommand(true)).render(&mut text)?;
             screen::say(&String::from_utf8(text)?)?;
         }
     }
