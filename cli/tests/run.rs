@@ -2,8 +2,7 @@
 
 mod common;
 
-use common::{Folder, libraries, skipped};
-use std::fs;
+use common::{EVENKEEL, Folder, Said, libraries, skipped};
 
 #[test]
 fn every_heap_is_in_the_memory_of_what_it_starts() {
@@ -32,7 +31,7 @@ fn glibc_is_glibc_alone() {
         folder.evenkeel(&["run", "--heap", "glibc", "--", "sh", "-c", "echo \"<$LD_PRELOAD>\"; cat /proc/self/maps"]);
     // A library that every machine has will do: what matters is that the variable goes.
     command.env("LD_PRELOAD", preloaded.as_deref().unwrap_or("libm.so.6"));
-    let said = common::Said::of(command).fine().out;
+    let said = Said::of(command).fine().out;
     let (variable, maps) = said.split_once('\n').unwrap();
     assert_eq!(variable, "<>");
     assert!(preloaded.is_none_or(|path| !maps.contains(&path)), "{maps}");
@@ -53,11 +52,11 @@ fn the_program_is_what_it_would_be_without() {
 #[test]
 fn a_program_that_cannot_start() {
     let folder = Folder::new("cannot");
-    folder
-        .run(&["run", "--heap", "glibc", "--", "no-such-program"])
-        .refused(3, &["cannot start no-such-program: No such file"]);
     folder.write("text", "no program");
-    folder.run(&["run", "--heap", "glibc", "--", "./text"]).refused(3, &["cannot start ./text: Permission denied"]);
-    let library = fs::read("/proc/self/exe").map(|_| "/proc/self/exe").unwrap();
-    folder.run(&["run", "--heap", library, "--", "true"]).refused(2, &["is no heap: it exports no malloc"]);
+    for (program, why) in [("no-such-program", "No such file or directory"), ("./text", "Permission denied")] {
+        let mut command = folder.evenkeel(&["run", "--heap", "glibc", "--", program]);
+        command.env("PATH", &folder.0);
+        Said::of(command).refused(3, &[&format!("cannot start {program}: {why}")]);
+    }
+    folder.run(&["run", "--heap", EVENKEEL, "--", "true"]).refused(2, &["is no heap: it exports no malloc"]);
 }
