@@ -79,7 +79,7 @@ fn draw(state: &mut u64) -> u64 {
 fn kill_9_at_twenty_random_moments_loses_nothing() {
     embedded();
     let folder = Folder::new("kill");
-    folder.write("x.toml", &short(&[("rounds = 2", "rounds = 8"), ("clients = [1, 4]", "clients = [1, 2, 4]")]));
+    folder.write("x.toml", &short(&[("rounds = 2", "rounds = 14"), ("clients = [1, 4]", "clients = [1]")]));
     let mut state = SEED;
     let (mut kills, mut sweeps, mut running_trials) = (0, 0, 0);
     while kills < KILLS {
@@ -94,7 +94,7 @@ fn kill_9_at_twenty_random_moments_loses_nothing() {
                 if kills % 2 == 1 {
                     until("a server, or the end", || !folder.servers().is_empty() || !running.runs());
                 }
-                thread::sleep(Duration::from_millis(draw(&mut state) % 800));
+                thread::sleep(Duration::from_millis(draw(&mut state) % 1200));
             }
             if kills < KILLS && running.runs() {
                 let before = records(&folder.path(&out));
