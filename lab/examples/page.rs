@@ -23,7 +23,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (records, environment, experiment, folder, title) = match from.as_str() {
         "--synthetic" => {
             let sweep = invented::Sweep::default();
-            (sweep.records(), invented::environment(), invented::EXPERIMENT.to_string(), "results/synthetic", invented::TITLE)
+            (
+                sweep.records(),
+                invented::environment(),
+                invented::EXPERIMENT.to_string(),
+                "results/synthetic",
+                invented::TITLE,
+            )
         }
         _ => {
             let lines: Result<Vec<Record>, _> = read("records.jsonl")?.lines().map(serde_json::from_str).collect();

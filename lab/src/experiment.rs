@@ -65,14 +65,17 @@ pub struct Mariadb {
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct CommandTarget {
-    /// `{dir}` stands for the private folder, `{clients}` for the most clients to come.
+    /// `{dir}` stands for the private folder, `{port}` for a free one, `{clients}` for the most clients to come.
     pub start: Vec<String>,
-    /// Run until it succeeds.
+    /// Run until it succeeds; `{dir}` and `{port}` as above.
     pub ready: Vec<String>,
-    /// The load: `{clients}`, `{seconds}`, `{dir}` and `{test}` are filled in.
+    /// The load: `{dir}`, `{port}`, `{clients}`, `{seconds}`, `{seed}` and `{test}` are filled in.
     pub load: Vec<String>,
-    /// A regular expression whose first group in the load's output is the rate.
+    /// A regular expression whose first group is the rate; its last match in the load's words counts.
     pub rate: String,
+    /// The same for the 99th percentile of latency, in milliseconds.
+    pub p99_ms: Option<String>,
+    /// Seconds that the server may take until it is ready.
     #[serde(default = "default_start_s")]
     pub start_s: f64,
 }

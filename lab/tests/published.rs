@@ -131,8 +131,7 @@ fn the_sentences_say_it() {
 fn server_10_3_7_is_worse_than_10_2_14_from_64_clients_on_by_5_to_9_percent() {
     let a = judge("mdev-16168-tps.csv", "10.2.14");
     let t = &a.tests[0];
-    let from_64: Vec<&Comparison> =
-        of(t, "10.3.7", Metric::Tps).into_iter().filter(|c| c.clients >= 64).collect();
+    let from_64: Vec<&Comparison> = of(t, "10.3.7", Metric::Tps).into_iter().filter(|c| c.clients >= 64).collect();
     assert_eq!(from_64.len(), 7);
     for c in from_64 {
         assert_eq!(c.verdict, Verdict::Worse, "{c:?}");
