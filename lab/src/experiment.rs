@@ -8,6 +8,7 @@ use crate::wrong::wrong;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use toml::Spanned;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -28,6 +29,9 @@ pub struct Experiment {
     /// Heaps with settings, or from a path, under a name of their own.
     #[serde(default)]
     pub heaps: BTreeMap<String, NamedHeap>,
+    /// What the experiment's paths are relative to: the folder of its file.
+    #[serde(skip)]
+    pub folder: PathBuf,
 }
 
 /// What is run: one of the tables `[target.embedded]`, `[target.mariadb]`, `[target.command]`.
@@ -184,7 +188,7 @@ pub struct NamedHeap {
 pub struct Rounds {
     pub rounds: u32,
     pub seed: u64,
-    /// The heap that the others are compared with.
+    /// The heap that the others are compared with; or the server, config, engine or CPUs, where these are what is compared.
     pub baseline: Option<Spanned<String>>,
     /// Measures the baseline twice in every round, as if it were two: the A/A pairs that tell the noise.
     pub twin: bool,
@@ -218,6 +222,11 @@ impl Experiment {
         })?;
         experiment.check(&|at: usize, what: String| wrong(format!("{name}:{}: {what}", line_of(text, at))))?;
         Ok(experiment)
+    }
+
+    /// With paths relative to `folder`.
+    pub fn within(self, folder: &Path) -> Experiment {
+        Experiment { folder: folder.to_path_buf(), ..self }
     }
 
     fn check(&self, bad: &dyn Fn(usize, String) -> anyhow::Error) -> Result<()> {

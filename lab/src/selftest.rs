@@ -67,7 +67,7 @@ pub fn plan() -> Result<(Plan, Box<dyn target::Target>)> {
     let text = EXPERIMENT.replace("CONTROL", &control.display().to_string());
     let experiment = Experiment::read("selftest", &text)?;
     let target = target::of(&experiment)?;
-    Ok((Plan::make(&text, experiment, target.as_ref(), Path::new("."))?, target))
+    Ok((Plan::make(&text, experiment, target.as_ref())?, target))
 }
 
 pub fn run(

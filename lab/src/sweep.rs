@@ -99,10 +99,11 @@ impl Sweep<'_> {
         let store = self.scratch.join("store");
         fs::create_dir_all(&store).with_context(|| format!("cannot make {}", store.display()))?;
         let wish = &self.plan.experiment.placement;
-        let sides = placement::sides(wish.server.as_deref(), wish.client.as_deref(), &life.cell.cpus)?;
+        let cell = life.cell.plain();
+        let sides = placement::sides(wish.server.as_deref(), wish.client.as_deref(), &cell.cpus)?;
         let setting = Setting {
-            cell: &life.cell,
-            heap: &self.plan.heaps[&life.cell.heap],
+            cell: &cell,
+            heap: &self.plan.heaps[&cell.heap],
             cpus: sides.server.as_deref(),
             client_cpus: sides.client.as_deref(),
             dir: &dir,

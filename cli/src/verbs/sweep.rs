@@ -148,9 +148,9 @@ fn resume(args: &Args, folder: &Path) -> Result<Ended> {
 }
 
 fn plan(name: &str, text: &str, changes: &Changes, folder: &Path) -> Result<(Plan, Box<dyn target::Target>)> {
-    let (experiment, notes) = Experiment::read(name, text)?.changed(changes)?;
+    let (experiment, notes) = Experiment::read(name, text)?.within(folder).changed(changes)?;
     let target = target::of(&experiment)?;
-    let mut plan = Plan::make(text, experiment, target.as_ref(), folder)?;
+    let mut plan = Plan::make(text, experiment, target.as_ref())?;
     plan.notes.splice(0..0, notes);
     Ok((plan, target))
 }
