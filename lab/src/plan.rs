@@ -215,21 +215,27 @@ fn named_heaps(experiment: &Experiment, found: &[Heap]) -> Result<Vec<Heap>> {
         if wanted == "all" {
             heaps.extend(found.iter().filter(|h| h.kind != Kind::Other).cloned());
         } else if let Some(named) = experiment.heaps.get(wanted) {
-            let mut heap = heaps::resolve(named.heap.get_ref(), found)?;
+            let mut heap = heaps::resolve(&experiment.beside(named.heap.get_ref()), found)?;
             heap.name.clone_from(wanted);
             heap.env.extend(named.env.clone());
             heaps.push(heap);
         } else {
-            heaps.push(heaps::resolve(wanted, found)?);
+            heaps.push(heaps::resolve(&experiment.beside(wanted), found)?);
         }
     }
-    let mut seen = Vec::new();
-    heaps.retain(|h| {
-        let new = !seen.contains(&h.name);
-        seen.push(h.name.clone());
-        new
-    });
-    Ok(heaps)
+    let mut named: Vec<Heap> = Vec::new();
+    for heap in heaps {
+        match named.iter().find(|h| h.name == heap.name) {
+            Some(same) if (&same.path, &same.env) == (&heap.path, &heap.env) => {}
+            Some(_) => {
+                let what = "factors.heap: two heaps are called";
+                let advice = "give one a name of its own: [heaps.NAME] with heap = \"PATH\"";
+                return Err(wrong(format!("{what} {}; {advice}", heap.name)));
+            }
+            None => named.push(heap),
+        }
+    }
+    Ok(named)
 }
 
 /// Every combination of variants but the clients. A factor that is not varied is empty in the cell.
@@ -238,13 +244,13 @@ fn cells(experiment: &Experiment, heaps: &[Heap]) -> Result<Vec<Cell>> {
     let values = |list: &[toml::Spanned<String>]| -> Vec<String> {
         if list.is_empty() { vec![String::new()] } else { list.iter().map(|s| s.get_ref().clone()).collect() }
     };
-    let configs = values(&factors.config);
-    for config in configs.iter().filter(|c| !c.is_empty()) {
-        let path = experiment.folder.join(config);
+    for file in experiment.files() {
+        let path = experiment.folder.join(file);
         if !path.is_file() {
-            return Err(wrong(format!("factors.config: there is no file {}", path.display())));
+            return Err(wrong(format!("{file}: there is no file {}", path.display())));
         }
     }
+    let configs = values(&factors.config);
     let mut cells = Vec::new();
     for test in &experiment.load.tests {
         for heap in heaps {

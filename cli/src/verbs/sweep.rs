@@ -110,6 +110,7 @@ fn begin(args: &Args, file: &Path) -> Result<Ended> {
     };
     let environment = environment::of(&plan.programs, plan.heaps.values());
     let bundle = Bundle::create(&out, &text, &environment, &planned)?;
+    bundle.keep(&planned.folder, &plan.experiment.files())?;
     sweep(args, &plan, target.as_ref(), bundle, &HashSet::new())
 }
 

@@ -243,6 +243,6 @@ impl<'a> Group<'a> {
             return None;
         }
         let before = self.cells[v][fewest].iter().find(same_life)?;
-        Some((r.figures.rss_loaded? - before.figures.rss_loaded?) / f64::from(further)).filter(|g| *g >= 0.0)
+        Some((r.figures.rss_loaded? - before.figures.rss_loaded?) / f64::from(further))
     }
 }

@@ -64,7 +64,8 @@ impl CommandTarget {
         };
         let start = words.fill(&self.wish.start, &[("{clients}", &words.most_clients)]);
         let mut command = Command::new(program(&start[0])?);
-        command.args(&start[1..]).current_dir(dir).envs(setting.heap.environment()).envs(env.to_vec());
+        setting.heap.put_under(&mut command);
+        command.args(&start[1..]).current_dir(dir).envs(env.to_vec());
         let process = Process::start(&mut command, setting.cpus, &dir.join("server.log"))?;
         let mut life = Life {
             process,
@@ -272,7 +273,7 @@ impl Server for Life {
             seconds: Some(seconds),
             transactions: Some(tps * seconds),
             latency_p99_ms: self.p99_ms.as_ref().and_then(|regex| last(regex, &said)),
-            watcher_cpu_s: Some(cost),
+            watcher_cpu_s: Some(cost * seconds),
             ..Figures::default()
         };
         observe::window(&before, &after, &mut figures);

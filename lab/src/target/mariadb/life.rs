@@ -147,7 +147,8 @@ impl Life {
             latency_p99_ms: report.percentile(0.99),
             latency_p999_ms: report.percentile(0.999),
             retries: report.ignored,
-            watcher_cpu_s: Some(cost),
+            watcher_cpu_s: Some(cost * seconds),
+            server_says_used: last.get("Memory_used"),
             ..Figures::default()
         };
         observe::window(&before, &after, &mut figures);

@@ -150,7 +150,8 @@ impl Mariadb {
         fs::write(&file, config.file()).with_context(|| format!("cannot write {}", file.display()))?;
         let log = setting.dir.join("error.log");
         let mut command = Command::new(&kit.prefix.server);
-        command.arg(format!("--defaults-file={}", file.display())).envs(setting.heap.environment()).envs(env.to_vec());
+        setting.heap.put_under(&mut command);
+        command.arg(format!("--defaults-file={}", file.display())).envs(env.to_vec());
         let mut process = Process::start(&mut command, setting.cpus, &log)?;
         let sql = answer(&mut process, &socket.path)?;
         Ok(Up { process, sql, socket, config, log })
