@@ -35,7 +35,7 @@ pub struct Experiment {
 }
 
 /// What is run: one of the tables `[target.embedded]`, `[target.mariadb]`, `[target.command]`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Target {
     Embedded(Embedded),
@@ -342,7 +342,7 @@ impl Experiment {
 /// What the command line changes of an experiment; kept with the plan, so that a resumed sweep and a reader know it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Changes {
-    /// Multiplies rows and seconds: published parameters on a smaller machine.
+    /// Multiplies rows, seconds and the server's sizes, and fits counts of CPUs in: published parameters on a smaller machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -388,27 +388,7 @@ impl Experiment {
             if !(0.001..=1000.0).contains(&scale) {
                 return Err(wrong(format!("--scale {scale}: say 0.001 to 1000")));
             }
-            let fewer = |rows: u64| ((rows as f64 * scale) as u64).max(1_000);
-            let rows = match &mut self.target {
-                Target::Embedded(wish) => {
-                    wish.rows = wish.rows.map(fewer);
-                    wish.rows.map(|rows| format!("{rows} rows, "))
-                }
-                Target::Mariadb(_) => {
-                    self.load.rows = fewer(self.load.rows);
-                    Some(format!("{} rows a table, ", self.load.rows))
-                }
-                Target::Command(_) => None,
-            };
-            let load = &mut self.load;
-            load.seconds = (load.seconds * scale).max(2.0f64.min(load.seconds));
-            load.warmup = (load.warmup * scale).max(1.0f64.min(load.warmup));
-            load.idle = (load.idle * scale).max(0.5f64.min(load.idle));
-            notes.push(format!(
-                "Scaled by {scale} for this machine: {}windows of {:.1} s; the unscaled parameters are in the experiment.",
-                rows.unwrap_or_default(),
-                load.seconds
-            ));
+            notes.push(self.scale(scale));
         }
         if let Some(rounds) = changes.rounds {
             if !(1..=1000).contains(&rounds) {
@@ -435,6 +415,67 @@ impl Experiment {
         }
         Ok((self, notes))
     }
+}
+
+impl Experiment {
+    /// Published parameters on a smaller machine; says in a sentence what became of them.
+    fn scale(&mut self, scale: f64) -> String {
+        let mut said = vec![];
+        let fewer = |rows: u64| ((rows as f64 * scale) as u64).max(1_000);
+        match &mut self.target {
+            Target::Embedded(wish) => {
+                wish.rows = wish.rows.map(fewer);
+                said.extend(wish.rows.map(|rows| format!("{rows} rows")));
+            }
+            Target::Mariadb(wish) => {
+                self.load.rows = fewer(self.load.rows);
+                said.push(format!("{} rows a table", self.load.rows));
+                for (key, value) in &mut wish.options {
+                    if let Some(less) = value.as_str().and_then(|v| scaled_size(v, scale)) {
+                        said.push(format!("{key} {less}"));
+                        *value = less.into();
+                    }
+                }
+            }
+            Target::Command(_) => {}
+        }
+        let load = &mut self.load;
+        load.seconds = (load.seconds * scale).max(2.0f64.min(load.seconds));
+        load.warmup = (load.warmup * scale).max(1.0f64.min(load.warmup));
+        load.idle = (load.idle * scale).max(0.5f64.min(load.idle));
+        said.push(format!("windows of {:.1} s", load.seconds));
+        let have = placement::allowed().len();
+        let most = self.factors.cpus.iter().filter_map(|c| c.get_ref().parse::<usize>().ok()).max().unwrap_or(0);
+        if most > have {
+            let mut counts: Vec<usize> = Vec::new();
+            for wish in self.factors.cpus.iter().filter_map(|c| c.get_ref().parse::<usize>().ok()) {
+                let count = ((wish * have) as f64 / most as f64).round().max(1.0) as usize;
+                if !counts.contains(&count) {
+                    counts.push(count);
+                }
+            }
+            said.push(format!(
+                "the server on {} CPUs",
+                counts.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+            ));
+            self.factors.cpus = counts.iter().map(|c| Spanned::new(0..0, c.to_string())).collect();
+        }
+        format!(
+            "Scaled by {scale} for this machine: {}; the unscaled parameters are in the experiment.",
+            said.join(", ")
+        )
+    }
+}
+
+/// A size as `20G`, smaller; at least 32 MiB, and as it was if it was less.
+fn scaled_size(text: &str, scale: f64) -> Option<String> {
+    let unit = match text.chars().last()?.to_ascii_uppercase() {
+        'M' => 1.0,
+        'G' => 1024.0,
+        _ => return None,
+    };
+    let mib = text[..text.len() - 1].parse::<f64>().ok()? * unit;
+    Some(format!("{}M", (mib * scale).round().max(32.0f64.min(mib))))
 }
 
 pub const SYSBENCH_TESTS: [&str; 10] = [
@@ -550,6 +591,29 @@ env = { GLIBC_TUNABLES = "glibc.malloc.arena_max=1" }
         assert_eq!((e.plan.rounds, e.plan.twin, e.load.seconds), (5, true, 1.5));
         assert!(matches!(&e.target, Target::Embedded(t) if t.rows == Some(1000)));
         assert_eq!(e.heaps["one-arena"].heap.get_ref(), "glibc");
+    }
+
+    #[test]
+    fn a_scaled_one_says_what_it_became() {
+        let text = GOOD
+            .replace("[target.embedded]\nrows = 1000", "[target.mariadb.options]\na = \"20G\"\nb = \"16M\"\nc = 5")
+            .replace("\"oltp\"]", "\"oltp_read_only\"]\nrows = 50_000")
+            .replace("clients = [1, 8]", "clients = [1, 8]\ncpus = [\"400\", \"800\"]");
+        let changes = Changes { scale: Some(0.1), ..Changes::default() };
+        let (e, notes) = Experiment::read("x.toml", &text).unwrap().changed(&changes).unwrap();
+        let have = placement::allowed().len();
+        let half = (have as f64 / 2.0).round().max(1.0) as usize;
+        let cpus: Vec<&str> = e.factors.cpus.iter().map(|c| c.get_ref().as_str()).collect();
+        assert_eq!(cpus.last().copied(), Some(have.to_string().as_str()));
+        assert_eq!(cpus[0], half.to_string());
+        assert_eq!((e.load.rows, e.load.seconds), (5_000, 1.5));
+        assert!(
+            notes[0].starts_with(
+                "Scaled by 0.1 for this machine: 5000 rows a table, a 2048M, b 16M, windows of 1.5 s, the server on"
+            ),
+            "{}",
+            notes[0]
+        );
     }
 
     #[test]

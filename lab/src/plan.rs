@@ -7,10 +7,11 @@
 //!
 //! A life stays on one host; nothing else in a plan knows where it will run.
 
-use crate::analysis::Question;
+use crate::analysis::{Question, planner};
 use crate::digest;
 use crate::experiment::{Experiment, Target as Wish};
 use crate::heaps::{self, Heap, Kind};
+use crate::placement;
 use crate::record::{self, Cell, Direction, Factor};
 use crate::rng::Rng;
 use crate::target::{Program, Target};
@@ -201,6 +202,23 @@ impl Plan {
         load.warmup + load.seconds + load.idle + settle
     }
 
+    /// What this plan can tell apart, if one measurement scatters by `noise`.
+    pub fn sweep(&self, noise: f64) -> planner::Sweep {
+        let trials = self.trials().count() as u32;
+        let rounds = self.rounds().max(1);
+        let counts: BTreeSet<u32> = self.trials().map(|(_, t)| t.cell.clients).collect();
+        let variants: BTreeSet<&Cell> = self.lives.iter().map(|l| &l.cell).collect();
+        let tests: BTreeSet<&str> = variants.iter().map(|c| c.test.as_str()).collect();
+        planner::Sweep {
+            noise,
+            variants: (variants.len() / tests.len().max(1)).saturating_sub(1) as u32,
+            client_counts: counts.len() as u32,
+            rounds,
+            seconds_a_trial: self.seconds() / f64::from(trials.max(1)),
+            trials_a_round: trials / rounds,
+        }
+    }
+
     /// How long the whole will take, as far as can be known before.
     pub fn seconds(&self) -> f64 {
         self.lives.iter().map(|l| self.seconds_to_start + l.trials.len() as f64 * self.seconds_a_trial()).sum()
@@ -249,6 +267,11 @@ fn cells(experiment: &Experiment, heaps: &[Heap]) -> Result<Vec<Cell>> {
         if !path.is_file() {
             return Err(wrong(format!("{file}: there is no file {}", path.display())));
         }
+    }
+    for cpus in &factors.cpus {
+        let wish = &experiment.placement;
+        placement::sides(wish.server.as_deref(), wish.client.as_deref(), cpus.get_ref())
+            .map_err(|why| wrong(format!("factors.cpus: {why}; leave it out, or fit it in with --scale")))?;
     }
     let configs = values(&factors.config);
     let mut cells = Vec::new();
@@ -364,12 +387,12 @@ mod tests {
 
     #[test]
     fn what_is_compared_need_not_be_heaps() {
-        let cpus = |t: &str| t.replace("heap = [\"glibc\", \"one\"]", "heap = [\"glibc\"]\ncpus = [\"0\", \"0-1\"]");
+        let cpus = |t: &str| t.replace("heap = [\"glibc\", \"one\"]", "heap = [\"glibc\"]\ncpus = [\"0-0\", \"0-1\"]");
         let one = plan(cpus).unwrap();
-        assert_eq!(one.question.twins, [("cpus 0".to_string(), "cpus 0 (twin)".to_string())]);
-        assert_eq!(one.question.baseline.as_deref(), Some("cpus 0"));
+        assert_eq!(one.question.twins, [("cpus 0-0".to_string(), "cpus 0-0 (twin)".to_string())]);
+        assert_eq!(one.question.baseline.as_deref(), Some("cpus 0-0"));
         let of = |cpus: &str| one.lives.iter().filter(|l| l.cell.cpus == cpus).count();
-        assert_eq!((of("0"), of("0 (twin)"), of("0-1")), (4, 4, 4));
+        assert_eq!((of("0-0"), of("0-0 (twin)"), of("0-1")), (4, 4, 4));
         let other = plan(|t| format!("{}baseline = \"0-1\"\n", cpus(t))).unwrap();
         assert_eq!(other.question.twins[0].1, "cpus 0-1 (twin)");
         assert!(other.lives.iter().all(|l| !l.cell.plain().cpus.contains("twin")));

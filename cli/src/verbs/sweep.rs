@@ -93,14 +93,18 @@ fn begin(args: &Args, file: &Path) -> Result<Ended> {
         clients: args.clients.clone(),
     };
     let (plan, target) = plan(&file.display().to_string(), &text, &changes, &folder)?;
-    if args.dry_run {
-        print!("{}", words(&plan));
-        return Ok(Ended::Fine);
-    }
     let out = args.out.clone().unwrap_or_else(|| {
         let stem = file.file_stem().unwrap_or_default().to_string_lossy();
         PathBuf::from(format!("results/{stem}-{}", stamp()))
     });
+    let outlook = outlook(&plan, out.parent().unwrap_or(Path::new(".")));
+    if args.dry_run {
+        print!("{}\n{outlook}\n", words(&plan));
+        return Ok(Ended::Fine);
+    }
+    if !args.quiet {
+        eprintln!("{outlook}");
+    }
     let planned = Planned {
         question: plan.question.clone(),
         notes: plan.notes.clone(),
@@ -196,6 +200,32 @@ fn sweep(
     print!("{}", report::terminal(&judged.page(), screen::width(), screen::color()));
     println!("Report: {}", page.display());
     Ok(fails(&args.fail_on, &judged))
+}
+
+/// What this plan can tell apart on this machine, as far as earlier sweeps in `results` know it.
+fn outlook(plan: &Plan, results: &Path) -> String {
+    /// A difference that most people care for.
+    const MATTERS: f64 = 0.05;
+    match judge::known_noise(results, &plan.experiment) {
+        Some((folder, noise)) => {
+            format!("By {} on this machine: {}", folder.display(), plan.sweep(noise).outlook(MATTERS))
+        }
+        None => {
+            let found = |noise: f64| plan.sweep(noise).detectable();
+            let cases: Vec<String> = [0.02, 0.05, 0.10]
+                .into_iter()
+                .filter_map(|noise| Some(format!("at {:.0} % {:.0} %", 100.0 * noise, 100.0 * found(noise)?)))
+                .collect();
+            match cases.as_slice() {
+                [] => "One round finds no loss with known certainty; ask for more with --rounds.".into(),
+                cases => format!(
+                    "How far measurements scatter here is not known yet. The smallest loss that {} rounds find: {}.",
+                    plan.rounds(),
+                    cases.join(", ")
+                ),
+            }
+        }
+    }
 }
 
 /// The plan in words, for `--dry-run`.
