@@ -50,6 +50,7 @@ pub struct Embedded {
     pub rows: Option<u64>,
     pub value_bytes: Option<u32>,
     pub range_rows: Option<u64>,
+    pub result_kib: Option<u32>,
     pub distribution: Option<String>,
     pub mix: Option<String>,
     pub write_buffer_mib: Option<u32>,

@@ -37,6 +37,7 @@ impl Embedded {
             ("--rows", wish.rows.map(|v| v.to_string())),
             ("--value-bytes", wish.value_bytes.map(|v| v.to_string())),
             ("--range-rows", wish.range_rows.map(|v| v.to_string())),
+            ("--result", wish.result_kib.map(|v| v.to_string())),
             ("--distribution", wish.distribution.clone()),
             ("--mix", wish.mix.clone()),
             ("--write-buffer", wish.write_buffer_mib.map(|v| v.to_string())),
