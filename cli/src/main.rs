@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         Ok(Ended::Fine) => ExitCode::SUCCESS,
         Ok(Ended::Fails) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("evenkeel: {error:#}");
+            screen::note(&format!("evenkeel: {error:#}"));
             ExitCode::from(if error.downcast_ref::<Wrong>().is_some() { 2 } else { 3 })
         }
     }

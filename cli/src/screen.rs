@@ -1,25 +1,43 @@
-//! The terminal: its width, whether it takes colour, and the progress of a sweep on it.
+//! The terminal: what is printed on it, its width, whether it takes colour, and the progress of a sweep on it.
 
+use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::plan::{Life, Plan, Trial};
 use lab::record::{Outcome, Record};
 use lab::sweep::Progress;
-use std::io::IsTerminal;
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Columns of stdout; 100 where it is no terminal.
+/// An answer, on stdout. A reader who has seen enough (`| head`) is not an error.
+pub fn say(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
+        said => said.context("cannot write to stdout"),
+    }
+}
+
+/// A word beside the answer, on stderr. A sweep does not end because its terminal is gone.
+pub fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Columns: what COLUMNS says, else those of stdout, else 100.
 pub fn width() -> usize {
-    terminal_size::terminal_size().map_or(100, |(w, _)| usize::from(w.0).max(40))
+    let wish = std::env::var("COLUMNS").ok().and_then(|v| v.parse().ok()).filter(|w| *w > 0);
+    let seen = || terminal_size::terminal_size_of(io::stdout()).map(|(w, _)| usize::from(w.0));
+    wish.or_else(seen).unwrap_or(100).max(40)
 }
 
 /// <https://no-color.org>
 pub fn color() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }
 
-/// What runs now, rounds done, time left; lines instead of a bar where stderr is no terminal.
+/// What runs now, rounds done, time left; lines instead of a bar where stderr is no terminal. What fails is always said.
 pub struct Bar {
     bar: Option<ProgressBar>,
+    quiet: bool,
     rounds: u32,
     trials: u64,
     done: u64,
@@ -31,7 +49,7 @@ pub struct Bar {
 impl Bar {
     pub fn new(plan: &Plan, already: usize, quiet: bool) -> Bar {
         let trials = plan.trials().count() as u64;
-        let bar = (std::io::stderr().is_terminal() && !quiet).then(|| {
+        let bar = (io::stderr().is_terminal() && !quiet).then(|| {
             let bar = ProgressBar::new(trials);
             let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {wide_msg}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -42,6 +60,7 @@ impl Bar {
         let seconds_a_trial = plan.seconds() / trials.max(1) as f64;
         let mut shown = Bar {
             bar,
+            quiet,
             rounds: plan.rounds(),
             trials,
             done: 0,
@@ -79,15 +98,14 @@ impl Progress for Bar {
     fn starts(&mut self, life: &Life) {
         self.now = format!("round {}/{}: {} starts", life.round, self.rounds, variant(life));
         self.show();
-        if self.bar.is_none() {
-            eprintln!("round {}/{}: {}, {}", life.round, self.rounds, variant(life), self.left());
+        if self.bar.is_none() && !self.quiet {
+            note(&format!("round {}/{}: {}, {}", life.round, self.rounds, variant(life), self.left()));
         }
     }
 
     fn runs(&mut self, life: &Life, trial: &Trial) {
-        let clients = trial.cell.clients;
-        let s = if clients == 1 { "" } else { "s" };
-        self.now = format!("round {}/{}: {}, {clients} client{s}", life.round, self.rounds, variant(life));
+        let clients = clients(trial.cell.clients);
+        self.now = format!("round {}/{}: {}, {clients}", life.round, self.rounds, variant(life));
         self.show();
     }
 
@@ -99,10 +117,10 @@ impl Progress for Bar {
             Outcome::Failed(why) => Some(format!("failed: {why}")),
         };
         if let Some(why) = why {
-            let line = format!("{}, {} clients: {why}", record.cell.heap, record.cell.clients);
+            let line = format!("{}, {}: {why}", record.cell.heap, clients(record.cell.clients));
             match &self.bar {
                 Some(bar) => bar.println(line),
-                None => eprintln!("{line}"),
+                None => note(&line),
             }
         }
         if let Some(bar) = &self.bar {
@@ -110,6 +128,10 @@ impl Progress for Bar {
         }
         self.show();
     }
+}
+
+fn clients(count: u32) -> String {
+    format!("{count} client{}", if count == 1 { "" } else { "s" })
 }
 
 fn variant(life: &Life) -> String {

@@ -10,7 +10,9 @@
 //! - A record is on the disk before the next trial begins. What is learnt of a trial later (that its server's data were not whole) is
 //!   a second record of it: the last one counts.
 //! - A torn last line, left by a power cut, is cut off when the folder is opened.
-//! - The manifest is written last; reports are not in it, since they can be made again.
+//! - `plan.json` is written last of the first files, and the manifest last of all; reports are not in it, since they can be made again.
+//!   Each of these files is whole or not there, and a folder without `plan.json` is one whose sweep never began.
+//! - One process at a time writes in a folder: it holds a lock on the records.
 
 use crate::analysis::Question;
 use crate::digest;
@@ -18,6 +20,8 @@ use crate::experiment::Changes;
 use crate::record::Record;
 use crate::wrong::wrong;
 use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -46,22 +50,34 @@ pub struct Planned {
 pub struct Bundle {
     pub path: PathBuf,
     records: File,
+    /// None where the file system knows no locks.
+    _lock: Option<Flock<File>>,
 }
 
 impl Bundle {
-    /// A new folder. Refuses one that is not empty.
+    /// A new folder. Refuses one that holds anything but what a sweep left that was killed before it began.
     pub fn create(path: &Path, experiment: &str, environment: &serde_json::Value, planned: &Planned) -> Result<Bundle> {
-        if path.read_dir().is_ok_and(|mut d| d.next().is_some()) {
+        let there = path.display();
+        if path.join(PLAN).exists() {
             return Err(wrong(format!(
-                "{} is not empty; give another folder, or continue it with --resume",
-                path.display()
+                "{there} holds a sweep; give another folder, or go on with `evenkeel sweep --resume {there}`"
             )));
         }
-        fs::create_dir_all(path.join(RAW)).with_context(|| format!("cannot make {}", path.display()))?;
+        let ours = |name: &str| [RAW, EXPERIMENT, ENVIRONMENT, RECORDS].contains(&name) || name.ends_with(HALF);
+        if let Ok(entries) = path.read_dir()
+            && entries.flatten().any(|e| !ours(&e.file_name().to_string_lossy()))
+        {
+            return Err(wrong(format!("{there} is not empty; give another folder")));
+        }
+        fs::create_dir_all(path.join(RAW)).with_context(|| format!("cannot make {there}"))?;
+        let bundle = Bundle::lock(path)?;
+        if bundle.records.metadata().is_ok_and(|m| m.len() > 0) {
+            return Err(wrong(format!("{there} holds records already; give another folder")));
+        }
         write(&path.join(EXPERIMENT), experiment)?;
         write(&path.join(ENVIRONMENT), &(serde_json::to_string_pretty(environment)? + "\n"))?;
         write(&path.join(PLAN), &(serde_json::to_string_pretty(planned)? + "\n"))?;
-        Bundle::append_to(path)
+        Ok(bundle)
     }
 
     /// Takes copies of files that the experiment names, relative to `folder`, so that it can be redone from here.
@@ -76,28 +92,35 @@ impl Bundle {
 
     /// A folder that a sweep left, to go on.
     pub fn open(path: &Path) -> Result<Bundle> {
-        let file = path.join(RECORDS);
         if !path.join(PLAN).is_file() {
-            return Err(wrong(format!("{} is no folder of a sweep: it holds no {PLAN}", path.display())));
+            return Err(no_folder(path));
         }
-        let text = fs::read(&file).unwrap_or_default();
+        let bundle = Bundle::lock(path)?;
+        let text = fs::read(path.join(RECORDS)).context("cannot read the records")?;
         let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
         if whole < text.len() {
-            let file = OpenOptions::new().write(true).open(&file)?;
-            file.set_len(whole as u64).context("cannot cut off a torn line")?;
+            bundle.records.set_len(whole as u64).context("cannot cut off a torn line")?;
         }
         // The manifest is of a whole that now grows.
         let _ = fs::remove_file(path.join(MANIFEST));
-        Bundle::append_to(path)
+        Ok(bundle)
     }
 
-    fn append_to(path: &Path) -> Result<Bundle> {
+    fn lock(path: &Path) -> Result<Bundle> {
         let file = path.join(RECORDS);
-        let records = OpenOptions::new().create(true).append(true).open(&file);
-        Ok(Bundle {
-            path: path.to_path_buf(),
-            records: records.with_context(|| format!("cannot write {}", file.display()))?,
-        })
+        let cannot = || format!("cannot write {}", file.display());
+        let records = OpenOptions::new().create(true).append(true).open(&file).with_context(cannot)?;
+        let lock = match Flock::lock(records.try_clone().with_context(cannot)?, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Some(lock),
+            Err((_, Errno::EWOULDBLOCK)) => {
+                return Err(wrong(format!(
+                    "another evenkeel works in {}; wait until it ends, or end it with Ctrl-C",
+                    path.display()
+                )));
+            }
+            Err(_) => None,
+        };
+        Ok(Bundle { path: path.to_path_buf(), records, _lock: lock })
     }
 
     /// Appends a record; it is on the disk when this returns.
@@ -125,9 +148,28 @@ impl Bundle {
     }
 }
 
+/// How a file is called until it is whole.
+const HALF: &str = ".half";
+
 fn write(path: &Path, text: &str) -> Result<()> {
-    let made = File::create(path).and_then(|mut f| f.write_all(text.as_bytes()).and_then(|()| f.sync_all()));
+    let mut half = path.as_os_str().to_owned();
+    half.push(HALF);
+    let made = File::create(&half)
+        .and_then(|mut f| f.write_all(text.as_bytes()).and_then(|()| f.sync_all()))
+        .and_then(|()| fs::rename(&half, path));
+    if made.is_err() {
+        let _ = fs::remove_file(&half);
+    }
     made.with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn no_folder(path: &Path) -> anyhow::Error {
+    let there = path.display();
+    wrong(match fs::metadata(path) {
+        Err(e) => format!("{there}: {e}"),
+        Ok(m) if !m.is_dir() => format!("{there} is a file; name the folder of a sweep"),
+        Ok(_) => format!("{there} is no folder of a sweep: it holds no {PLAN}"),
+    })
 }
 
 /// Everything that a manifest covers, relative, sorted.
@@ -139,7 +181,7 @@ fn files(folder: &Path) -> Result<Vec<String>> {
             let path = if inside.is_empty() { name.clone() } else { format!("{inside}/{name}") };
             if entry.file_type()?.is_dir() {
                 walk(folder, &path, out)?;
-            } else if path != MANIFEST && !(inside.is_empty() && name.starts_with("report.")) {
+            } else if path != MANIFEST && !path.ends_with(HALF) && !(inside.is_empty() && name.starts_with("report.")) {
                 out.push(path);
             }
         }
@@ -177,8 +219,7 @@ pub fn records(path: &Path) -> Result<Vec<Record>> {
 
 pub fn planned(path: &Path) -> Result<Planned> {
     let file = path.join(PLAN);
-    let text = fs::read_to_string(&file)
-        .map_err(|_| wrong(format!("{} is no folder of a sweep: it holds no {PLAN}", path.display())))?;
+    let text = fs::read_to_string(&file).map_err(|_| no_folder(path))?;
     serde_json::from_str(&text).map_err(|e| wrong(format!("{}: {e}", file.display())))
 }
 
@@ -212,10 +253,14 @@ impl Verified {
 pub fn verify(path: &Path) -> Result<Verified> {
     let file = path.join(MANIFEST);
     let text = fs::read_to_string(&file).map_err(|_| {
-        wrong(format!(
-            "{} holds no {MANIFEST}: the sweep has not ended; `evenkeel sweep --resume` ends it",
-            path.display()
-        ))
+        let there = path.display();
+        if path.join(PLAN).is_file() {
+            wrong(format!(
+                "{there} holds no {MANIFEST}: its sweep has not ended; go on with `evenkeel sweep --resume {there}`"
+            ))
+        } else {
+            no_folder(path)
+        }
     })?;
     let mut wanted: BTreeMap<&str, &str> = BTreeMap::new();
     for (i, line) in text.lines().enumerate() {

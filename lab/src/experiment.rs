@@ -8,6 +8,7 @@ use crate::wrong::wrong;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
 use toml::Spanned;
 
@@ -253,8 +254,9 @@ impl Experiment {
                 "factors.clients is empty: give client counts, as [1, 8, 64]".into(),
             ));
         }
-        if let Some(c) = self.factors.clients.iter().find(|c| !(1..=65_536).contains(c.get_ref())) {
-            return Err(bad(Place::At(c.span().start), format!("{} clients: say 1 to 65536", c.get_ref())));
+        if let Some(c) = self.factors.clients.iter().find(|c| !CLIENTS.contains(c.get_ref())) {
+            let (least, most) = (CLIENTS.start(), CLIENTS.end());
+            return Err(bad(Place::At(c.span().start), format!("{} clients: say {least} to {most}", c.get_ref())));
         }
         twice(self.factors.clients.iter().map(|c| (Place::At(c.span().start), c.get_ref().to_string())), bad)?;
         let factors = &self.factors;
@@ -412,6 +414,15 @@ impl Experiment {
             }
         }
         if !changes.clients.is_empty() {
+            let mut seen = BTreeSet::new();
+            for clients in &changes.clients {
+                if !CLIENTS.contains(clients) {
+                    return Err(wrong(format!("--clients {clients}: say {} to {}", CLIENTS.start(), CLIENTS.end())));
+                }
+                if !seen.insert(clients) {
+                    return Err(wrong(format!("--clients names {clients} twice; repeats are --rounds")));
+                }
+            }
             self.factors.clients = changes.clients.iter().map(|c| Spanned::new(0..0, *c)).collect();
         }
         Ok((self, notes))
@@ -478,6 +489,8 @@ fn scaled_size(text: &str, scale: f64) -> Option<String> {
     let mib = text[..text.len() - 1].parse::<f64>().ok()? * unit;
     Some(format!("{}M", (mib * scale).round().max(32.0f64.min(mib))))
 }
+
+const CLIENTS: RangeInclusive<u32> = 1..=65_536;
 
 pub const SYSBENCH_TESTS: [&str; 10] = [
     "oltp_read_only",

@@ -231,11 +231,11 @@ pub fn resolve(name: &str, found: &[Heap]) -> Result<Heap> {
     }
     let names: Vec<&str> = found.iter().map(|h| h.name.as_str()).collect();
     let advice = match name {
-        "jemalloc" => "apt-get install libjemalloc2",
-        "tcmalloc" => "apt-get install libtcmalloc-minimal4",
-        "mimalloc" => "apt-get install libmimalloc2.0",
-        "evenkeel" => "cargo build --release -p preload",
-        "snmalloc" | "rpmalloc" => "make peers",
+        "jemalloc" => "it comes with `apt-get install libjemalloc2`",
+        "tcmalloc" => "it comes with `apt-get install libtcmalloc-minimal4`",
+        "mimalloc" => "it comes with `apt-get install libmimalloc2.0`",
+        "evenkeel" => "build it: `cargo build --release -p preload`",
+        "snmalloc" | "rpmalloc" => "build it: `make peers`",
         _ => "give the path of its library, or one of these names",
     };
     Err(wrong(format!("heap {name:?} is not on this machine (here: {}); {advice}", names.join(", "))))

@@ -2,7 +2,7 @@
 //!
 //! - What a trial left is on the disk before the next begins. Whatever goes wrong with a server is a record, and the sweep goes on with
 //!   a new life; only what concerns the sweep itself (a full disk, a person's Ctrl-C) ends it, in a state that can be resumed.
-//! - `life.json` names the server that runs now, so that a resumed sweep can end one that outlived a killed lab.
+//! - While it runs, the file `scratch` names the folder of its servers, so that a resumed sweep can end what outlived a killed lab.
 
 use crate::bundle::{Bundle, RAW};
 use crate::heaps::Heap;
@@ -15,9 +15,9 @@ use crate::target::{Ask, Measured, Server, Setting, Target};
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -38,16 +38,6 @@ pub enum End {
     Stopped,
 }
 
-const LIFE: &str = "life.json";
-
-#[derive(Serialize, Deserialize)]
-struct Alive {
-    pid: u32,
-    /// Tells this process from a later one with the same number.
-    started: u64,
-    dir: PathBuf,
-}
-
 pub fn run(
     plan: &Plan,
     target: &dyn Target,
@@ -56,9 +46,9 @@ pub fn run(
     stop: &Arc<AtomicBool>,
     progress: &mut dyn Progress,
 ) -> Result<End> {
-    end_what_outlived(&bundle.path)?;
-    let scratch = Scratch::make()?;
-    let mut sweep = Sweep { plan, target, bundle, scratch: &scratch.0, stop, bound: BTreeMap::new(), lives: 0 };
+    end_what_outlived(&bundle.path, plan)?;
+    let scratch = Scratch::make(&bundle.path)?;
+    let mut sweep = Sweep { plan, target, bundle, scratch: &scratch.path, stop, bound: BTreeMap::new(), lives: 0 };
     for life in &plan.lives {
         let mut left: Vec<&Trial> = life.trials.iter().filter(|t| !done.contains(&t.id)).collect();
         // A server that dies takes one trial with it; the others get a new one.
@@ -74,6 +64,7 @@ pub fn run(
     if stop.load(SeqCst) {
         return Ok(End::Stopped);
     }
+    drop(scratch);
     bundle.seal()?;
     Ok(End::Whole)
 }
@@ -112,7 +103,6 @@ impl Sweep<'_> {
             seed: self.plan.experiment.plan.seed,
         };
         let went = self.live_in(&setting, life, trials, progress);
-        let _ = fs::remove_file(self.bundle.path.join(LIFE));
         let _ = fs::remove_dir_all(&dir);
         went
     }
@@ -133,6 +123,7 @@ impl Sweep<'_> {
         let (server, mut proofs) = match started {
             Ok(started) => started,
             Err(_) if self.stop.load(SeqCst) => return Ok(trials.len()),
+            Err(why) if disk_is_full(&why) => return Err(why),
             Err(why) => {
                 // Without a server, none of the trials can run.
                 for trial in trials {
@@ -144,7 +135,6 @@ impl Sweep<'_> {
             }
         };
         let pid = server.pid();
-        self.note_alive(pid, setting.dir)?;
         proofs.extend(proof::of_cpus("CPUs of the server", setting.cpus, pid));
         let rss_start = observe::snapshot(pid, None, observe::Depth::CHEAP).ok().map(|s| s.rss);
         let mut server = Some(server);
@@ -174,6 +164,7 @@ impl Sweep<'_> {
                     }
                     self.record(life, trial, begun, measured, of_trial)
                 }
+                Err(why) if disk_is_full(&why) => return Err(why),
                 Err(why) => failed(life, trial, begun, &format!("{why:#}")),
             };
             self.bundle.append(&record)?;
@@ -204,6 +195,7 @@ impl Sweep<'_> {
     fn trial(&self, server: &mut dyn Server, trial: &Trial) -> Result<Measured> {
         let load = &self.plan.experiment.load;
         let pid = server.pid();
+        let stopper = Stopper::watch(self.stop, pid);
         let mut marks = Vec::new();
         if load.settle_at_most > 0.0 && !server.settle(Duration::from_secs_f64(load.settle_at_most))? {
             marks.push(format!("not quiet after {} s", load.settle_at_most));
@@ -213,7 +205,6 @@ impl Sweep<'_> {
             marks.push("peak memory is that of the server's whole life".to_string());
         }
         let raw = self.bundle.path.join(RAW).join(&trial.id);
-        let stopper = Stopper::watch(self.stop, pid);
         let measured = server.measure(&Ask {
             clients: trial.cell.clients,
             warmup: Duration::from_secs_f64(load.warmup),
@@ -221,16 +212,28 @@ impl Sweep<'_> {
             seed: self.plan.experiment.plan.seed ^ u64::from(trial.order),
             raw: &raw,
         });
-        drop(stopper);
         let mut measured = measured?;
         let figures = &mut measured.figures;
         figures.host_speed = Some(speed);
         figures.rss_peak = observe::peak(pid);
         figures.server_says_used = figures.server_says_used.or_else(|| server.says_used());
-        thread::sleep(Duration::from_secs_f64(load.idle));
+        self.rest(Duration::from_secs_f64(load.idle));
         figures.rss_idle = observe::snapshot(pid, None, observe::Depth::CHEAP).ok().map(|s| s.rss);
         measured.marks.append(&mut marks);
+        drop(stopper);
         Ok(measured)
+    }
+
+    /// Sleeps, unless someone says stop.
+    fn rest(&self, length: Duration) {
+        let end = Instant::now() + length;
+        while !self.stop.load(SeqCst) {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            thread::sleep(left.min(GLANCE));
+        }
     }
 
     fn record(&self, life: &Life, trial: &Trial, begun: SystemTime, measured: Measured, proofs: Vec<Proof>) -> Record {
@@ -260,12 +263,6 @@ impl Sweep<'_> {
 
     fn others(&self) -> Vec<Heap> {
         self.plan.heaps.values().cloned().collect()
-    }
-
-    fn note_alive(&self, pid: u32, dir: &Path) -> Result<()> {
-        let alive = Alive { pid, started: start_of(pid).unwrap_or(0), dir: dir.to_path_buf() };
-        let path = self.bundle.path.join(LIFE);
-        fs::write(&path, serde_json::to_string(&alive)?).with_context(|| format!("cannot write {}", path.display()))
     }
 }
 
@@ -299,6 +296,13 @@ fn failed(life: &Life, trial: &Trial, begun: SystemTime, why: &str) -> Record {
     Record { outcome: Outcome::Failed(why.into()), ..blank(life, trial, begun) }
 }
 
+/// The lab's own writing failed for want of room: nothing that could be said of the server, and no trial after this one could be kept.
+fn disk_is_full(why: &anyhow::Error) -> bool {
+    why.chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|e| matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+}
+
 fn now() -> SystemTime {
     SystemTime::now()
 }
@@ -316,6 +320,9 @@ fn host_speed() -> f64 {
     once().max(once()).max(once())
 }
 
+/// How often a wait looks whether someone said stop.
+const GLANCE: Duration = Duration::from_millis(20);
+
 /// Kills the server of a trial that nobody waits for any more; without this a Ctrl-C would wait for the end of the window.
 struct Stopper(Arc<AtomicBool>);
 
@@ -329,7 +336,7 @@ impl Stopper {
                     let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
                     return;
                 }
-                thread::sleep(Duration::from_millis(20));
+                thread::sleep(GLANCE);
             }
         });
         Stopper(over)
@@ -342,49 +349,77 @@ impl Drop for Stopper {
     }
 }
 
-/// A folder for servers' data, which goes when the sweep ends. Its path is short: sockets allow 107 bytes.
-struct Scratch(PathBuf);
+/// A folder for servers' data, which goes when the sweep ends, and the note of it in the sweep's folder. Its path is short: sockets
+/// allow 107 bytes.
+struct Scratch {
+    path: PathBuf,
+    note: PathBuf,
+}
+
+const NOTE: &str = "scratch";
+const STEM: &str = "evenkeel-";
 
 impl Scratch {
-    fn make() -> Result<Scratch> {
-        let path = std::env::temp_dir().join(format!("evenkeel-{}", std::process::id()));
-        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Scratch(path))
+    fn make(folder: &Path) -> Result<Scratch> {
+        let note = folder.join(NOTE);
+        let mut path = std::env::temp_dir().join(format!("{STEM}{}", std::process::id()));
+        let mut n = 0;
+        loop {
+            // What another process with this number left, or uses in another container, is not ours.
+            while path.exists() {
+                n += 1;
+                path.set_file_name(format!("{STEM}{}-{n}", std::process::id()));
+            }
+            fs::write(&note, path.display().to_string()).with_context(|| format!("cannot write {}", note.display()))?;
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Scratch { path, note }),
+                Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(e).with_context(|| format!("cannot make {}", path.display())),
+            }
+        }
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.path);
+        let _ = fs::remove_file(&self.note);
     }
-}
-
-/// When a process began, in clock ticks since boot.
-fn start_of(pid: u32) -> Option<u64> {
-    procfs::process::Process::new(pid as i32).ok()?.stat().ok().map(|s| s.starttime)
 }
 
 /// A lab that was killed leaves its server and the server's data behind.
-fn end_what_outlived(folder: &Path) -> Result<()> {
-    let path = folder.join(LIFE);
-    let Ok(text) = fs::read_to_string(&path) else { return Ok(()) };
-    if let Ok(alive) = serde_json::from_str::<Alive>(&text) {
-        let pid = Pid::from_raw(alive.pid as i32);
-        if alive.started != 0 && start_of(alive.pid) == Some(alive.started) {
-            let _ = kill(pid, Signal::SIGKILL);
-            for _ in 0..200 {
-                if start_of(alive.pid) != Some(alive.started) {
-                    break;
-                }
-                thread::sleep(Duration::from_millis(10));
+fn end_what_outlived(folder: &Path, plan: &Plan) -> Result<()> {
+    let note = folder.join(NOTE);
+    let Ok(text) = fs::read_to_string(&note) else { return Ok(()) };
+    let scratch = PathBuf::from(text);
+    // Only what a sweep made.
+    let named = scratch.file_name().is_some_and(|n| n.to_string_lossy().starts_with(STEM));
+    if named && scratch.parent() == Some(&std::env::temp_dir()) && scratch.is_dir() {
+        for process in procfs::process::all_processes().context("cannot list the processes")?.flatten() {
+            if works_in(&process, &scratch, plan) {
+                end(&process);
             }
         }
-        // Only what a sweep made: <temp>/evenkeel-<number>/life-<number>.
-        if let Some(scratch) = alive.dir.parent().filter(|p| p.parent() == Some(&std::env::temp_dir()))
-            && scratch.file_name().is_some_and(|n| n.to_string_lossy().starts_with("evenkeel-"))
-        {
-            let _ = fs::remove_dir_all(scratch);
-        }
+        fs::remove_dir_all(&scratch).with_context(|| format!("cannot remove {}", scratch.display()))?;
     }
-    fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))
+    fs::remove_file(&note).with_context(|| format!("cannot remove {}", note.display()))
+}
+
+/// Whether it is a program of the plan that was told to work in this folder.
+fn works_in(process: &procfs::process::Process, scratch: &Path, plan: &Plan) -> bool {
+    let Ok(exe) = process.exe() else { return false };
+    let ours = plan.programs.iter().any(|(p, _)| p.path.canonicalize().is_ok_and(|path| path == exe));
+    let inside = format!("{}/", scratch.display());
+    ours && process.cmdline().is_ok_and(|words| words.iter().any(|w| w.contains(&inside)))
+}
+
+/// Kills it and waits until it is gone, or until only its parent can do something about it.
+fn end(process: &procfs::process::Process) {
+    let _ = kill(Pid::from_raw(process.pid), Signal::SIGKILL);
+    for _ in 0..500 {
+        if process.stat().map_or(true, |s| s.state == 'Z') {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
 }

@@ -1,6 +1,6 @@
 //! `evenkeel doctor --machine`: what this machine can and cannot measure, and why.
 
-use crate::Ended;
+use crate::{Ended, screen};
 use anyhow::Result;
 use lab::machine;
 
@@ -21,11 +21,10 @@ pub fn run(args: &Args) -> Result<Ended> {
     debug_assert!(args.machine);
     let findings = machine::findings();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&findings)?);
+        screen::say(&(serde_json::to_string_pretty(&findings)? + "\n"))?;
         return Ok(Ended::Fine);
     }
-    for finding in findings {
-        println!("{:<5} {}: {}", finding.grade.word(), finding.what, finding.means);
-    }
+    let lines = findings.iter().map(|f| format!("{:<5} {}: {}\n", f.grade.word(), f.what, f.means));
+    screen::say(&lines.collect::<String>())?;
     Ok(Ended::Fine)
 }

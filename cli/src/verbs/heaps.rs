@@ -1,6 +1,6 @@
 //! `evenkeel heaps`: the heaps of this machine.
 
-use crate::Ended;
+use crate::{Ended, screen};
 use anyhow::Result;
 use lab::heaps;
 
@@ -24,15 +24,17 @@ pub fn run(args: &Args) -> Result<Ended> {
                 })
             })
             .collect();
-        println!("{}", serde_json::to_string_pretty(&list)?);
+        screen::say(&(serde_json::to_string_pretty(&list)? + "\n"))?;
         return Ok(Ended::Fine);
     }
     let wide = |f: fn(&heaps::Heap) -> usize| found.iter().map(f).max().unwrap_or(0);
     let (name, version) = (wide(|h| h.name.len()), wide(|h| h.version.len()));
+    let mut lines = String::new();
     for heap in &found {
         let path = heap.path.as_ref().map_or_else(|| "-".to_string(), |p| p.display().to_string());
-        println!("{:name$}  {:version$}  {path}  ({})", heap.name, heap.version, heap.how);
+        lines += &format!("{:name$}  {:version$}  {path}  ({})\n", heap.name, heap.version, heap.how);
     }
+    screen::say(&lines)?;
     let missing: Vec<&str> =
         [("jemalloc", "libjemalloc2"), ("tcmalloc", "libtcmalloc-minimal4"), ("mimalloc", "libmimalloc2.0")]
             .into_iter()
@@ -40,7 +42,7 @@ pub fn run(args: &Args) -> Result<Ended> {
             .map(|(_, package)| package)
             .collect();
     if !missing.is_empty() {
-        eprintln!("not here: apt-get install {}", missing.join(" "));
+        screen::note(&format!("not here: apt-get install {}", missing.join(" ")));
     }
     Ok(Ended::Fine)
 }

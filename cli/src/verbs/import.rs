@@ -1,15 +1,17 @@
 //! `evenkeel import`: published tables and logs as a folder that can be judged.
 
-use crate::Ended;
-use crate::screen;
+use crate::{Ended, screen};
 use anyhow::{Context, Result};
+use lab::analysis::{Analysis, analyse};
 use lab::bundle::{Bundle, Planned};
 use lab::experiment::Changes;
-use lab::import::{Source, import};
+use lab::import::{Imported, Source, import};
+use lab::judge::{self, Judged};
+use lab::report;
 use lab::wrong::wrong;
-use lab::{judge, report};
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Read a published CSV, sysbench logs or HammerDB results, and judge them
 #[derive(clap::Args)]
@@ -49,20 +51,50 @@ pub fn run(args: &Args) -> Result<Ended> {
     }
     let sources: Vec<Source> = read.iter().map(|(heap, path, text)| Source { path, text, heap: *heap }).collect();
     let mut imported = import(&sources).map_err(|e| wrong(e.to_string()))?;
-    if args.baseline.is_some() {
-        imported.question.baseline.clone_from(&args.baseline);
+    if let Some(margin) = args.margin.filter(|m| !(0.0..1.0).contains(m)) {
+        return Err(wrong(format!("--margin {margin} is no fraction: 0.05 means 5 %")));
     }
-    if args.margin.is_some() {
-        imported.question.margin = args.margin;
+    imported.question.margin = args.margin.or(imported.question.margin);
+    if let Some(name) = &args.baseline {
+        imported.question.baseline = Some(name.clone());
+        known(name, &analyse(&imported.question, &imported.records))?;
     }
-    let kept;
-    let folder = match &args.out {
-        Some(folder) => folder,
-        None => {
-            kept = std::env::temp_dir().join(format!("evenkeel-import-{}", std::process::id()));
-            &kept
+    match &args.out {
+        Some(folder) => {
+            let judged = keep(args, imported, folder)?;
+            let page = folder.join("report.html");
+            fs::write(&page, report::html(&judged.page()))
+                .with_context(|| format!("cannot write {}", page.display()))?;
+            show(&judged)?;
+            screen::say(&format!("Report: {}\n", page.display()))?;
         }
-    };
+        None => {
+            let folder = std::env::temp_dir().join(format!("evenkeel-import-{}", std::process::id()));
+            let judged = keep(args, imported, &folder);
+            // Nothing is to be kept of it.
+            let _ = fs::remove_dir_all(&folder);
+            show(&judged?)?;
+        }
+    }
+    Ok(Ended::Fine)
+}
+
+fn show(judged: &Judged) -> Result<()> {
+    screen::say(&report::terminal(&judged.page(), screen::width(), screen::color()))
+}
+
+/// An error if no test has a variant of this name.
+fn known(baseline: &str, analysis: &Analysis) -> Result<()> {
+    if analysis.tests.iter().any(|t| t.baseline == baseline) {
+        return Ok(());
+    }
+    let variants: BTreeSet<&str> = analysis.tests.iter().flat_map(|t| &t.curves).map(|c| c.variant.as_str()).collect();
+    let variants: Vec<&str> = variants.into_iter().collect();
+    Err(wrong(format!("--baseline {baseline:?} is not in these files; they hold {}", variants.join(", "))))
+}
+
+/// Writes the records into a folder as a sweep's, and judges that.
+fn keep(args: &Args, imported: Imported, folder: &Path) -> Result<Judged> {
     let planned = Planned {
         question: imported.question,
         notes: imported.notes,
@@ -81,14 +113,5 @@ pub fn run(args: &Args) -> Result<Ended> {
         bundle.append(record)?;
     }
     bundle.seal()?;
-    let judged = judge::judge(folder)?;
-    print!("{}", report::terminal(&judged.page(), screen::width(), screen::color()));
-    if args.out.is_some() {
-        let page = folder.join("report.html");
-        fs::write(&page, report::html(&judged.page())).with_context(|| format!("cannot write {}", page.display()))?;
-        println!("Report: {}", page.display());
-    } else {
-        let _ = fs::remove_dir_all(folder);
-    }
-    Ok(Ended::Fine)
+    judge::judge(folder)
 }

@@ -62,8 +62,8 @@ pub fn run(args: &Args) -> Result<Ended> {
         None => {
             let file = args.out.clone().unwrap_or_else(|| args.folder.join("report.html"));
             write(&file, &report::html(&page))?;
-            print!("{}", report::terminal(&page, width, screen::color()));
-            println!("Report: {}", file.display());
+            screen::say(&report::terminal(&page, width, screen::color()))?;
+            screen::say(&format!("Report: {}\n", file.display()))?;
             return Ok(fails(&args.fail_on, &judged));
         }
         Some(Form::Html) => report::html(&page),
@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> Result<Ended> {
     };
     match &args.out {
         Some(file) => write(file, &text)?,
-        None => print!("{text}"),
+        None => screen::say(&text)?,
     }
     Ok(fails(&args.fail_on, &judged))
 }

@@ -1,7 +1,7 @@
 //! `evenkeel selftest`: whether this lab can be trusted on this machine.
 
 use crate::Ended;
-use crate::screen::Bar;
+use crate::screen::{self, Bar};
 use anyhow::{Context, Result};
 use lab::selftest::{self, SEEDS};
 use std::path::PathBuf;
@@ -39,11 +39,13 @@ pub fn run(args: &Args) -> Result<Ended> {
     }
     let outcomes = outcomes?;
     let word = |good: bool| if good { "pass" } else { "FAIL" };
-    println!("{}  a bad heap on purpose must be worse: {}", word(outcomes.bad_is_worse), outcomes.bad);
-    println!(
-        "{}  glibc against itself must not differ: {} of {SEEDS} ways to deal its rounds into two arms raised an alarm",
+    screen::say(&format!(
+        "{}  a bad heap on purpose must be worse: {}\n\
+         {}  glibc against itself must not differ: {} of {SEEDS} ways to deal its rounds into two arms raised an alarm\n",
+        word(outcomes.bad_is_worse),
+        outcomes.bad,
         word(outcomes.false_alarms == 0),
         outcomes.false_alarms
-    );
+    ))?;
     Ok(if outcomes.pass() { Ended::Fine } else { Ended::Fails })
 }

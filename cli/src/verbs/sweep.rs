@@ -10,6 +10,7 @@ use lab::plan::Plan;
 use lab::sweep::End;
 use lab::wrong::wrong;
 use lab::{environment, judge, report, target};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,7 +83,14 @@ pub fn run(args: &Args) -> Result<Ended> {
 }
 
 fn begin(args: &Args, file: &Path) -> Result<Ended> {
-    let text = fs::read_to_string(file).map_err(|e| wrong(format!("{}: {e}", file.display())))?;
+    let there = file.display();
+    let text = fs::read_to_string(file).map_err(|e| {
+        wrong(if file.join(bundle::PLAN).is_file() {
+            format!("{there} is the folder of a sweep; go on with `evenkeel sweep --resume {there}`")
+        } else {
+            format!("{there}: {e}; name an experiment's TOML file, as experiments/try.toml")
+        })
+    })?;
     let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
     let changes = Changes {
@@ -99,7 +107,7 @@ fn begin(args: &Args, file: &Path) -> Result<Ended> {
     });
     let outlook = outlook(&plan, out.parent().unwrap_or(Path::new(".")));
     if args.dry_run {
-        print!("{}\n{outlook}\n", words(&plan));
+        screen::say(&format!("{}\n{outlook}\n", words(&plan)))?;
         return Ok(Ended::Fine);
     }
     if !args.quiet {
@@ -144,7 +152,7 @@ fn resume(args: &Args, folder: &Path) -> Result<Ended> {
         )));
     }
     if args.dry_run {
-        print!("{}", words(&plan));
+        screen::say(&words(&plan))?;
         return Ok(Ended::Fine);
     }
     let bundle = Bundle::open(folder)?;
@@ -168,7 +176,7 @@ fn sweep(
     done: &HashSet<String>,
 ) -> Result<Ended> {
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         // A second one does not wait.
         signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())
             .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
@@ -176,12 +184,12 @@ fn sweep(
     }
     let folder = bundle.path.clone();
     if !args.quiet {
-        eprintln!(
+        screen::note(&format!(
             "{} trials, about {}; results in {}",
             plan.trials().count(),
             screen::span(plan.seconds()),
             folder.display()
-        );
+        ));
     }
     let mut bar = Bar::new(plan, done.len(), args.quiet);
     let ended = lab::sweep::run(plan, target, &mut bundle, done, &stop, &mut bar);
@@ -197,8 +205,8 @@ fn sweep(
     let judged = judge::judge(&folder)?;
     let page = folder.join("report.html");
     fs::write(&page, report::html(&judged.page())).with_context(|| format!("cannot write {}", page.display()))?;
-    print!("{}", report::terminal(&judged.page(), screen::width(), screen::color()));
-    println!("Report: {}", page.display());
+    screen::say(&report::terminal(&judged.page(), screen::width(), screen::color()))?;
+    screen::say(&format!("Report: {}\n", page.display()))?;
     Ok(fails(&args.fail_on, &judged))
 }
 

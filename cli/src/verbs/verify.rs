@@ -1,6 +1,6 @@
 //! `evenkeel verify`: whether a folder is what the sweep left.
 
-use crate::Ended;
+use crate::{Ended, screen};
 use anyhow::Result;
 use lab::bundle;
 use std::path::PathBuf;
@@ -19,11 +19,11 @@ pub fn run(args: &Args) -> Result<Ended> {
     let seen = bundle::verify(&args.folder)?;
     for (what, names) in [("changed", &seen.changed), ("missing", &seen.missing), ("added", &seen.added)] {
         for name in names {
-            println!("{what}: {name}");
+            screen::say(&format!("{what}: {name}\n"))?;
         }
     }
     if seen.holds() {
-        println!("{} files, all as the sweep left them", seen.files);
+        screen::say(&format!("{} files, all as the sweep left them\n", seen.files))?;
         return Ok(Ended::Fine);
     }
     Ok(Ended::Fails)

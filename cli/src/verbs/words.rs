@@ -1,6 +1,6 @@
 //! `evenkeel completions` and `evenkeel man`: made from the same definition as the options themselves.
 
-use crate::Ended;
+use crate::{Ended, screen};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 
@@ -23,7 +23,9 @@ pub struct ManArgs {
 }
 
 pub fn completions(args: &CompletionsArgs) -> Result<Ended> {
-    clap_complete::generate(args.shell, &mut crate::command(), "evenkeel", &mut std::io::stdout());
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut crate::command(), "evenkeel", &mut text);
+    screen::say(&String::from_utf8(text)?)?;
     Ok(Ended::Fine)
 }
 
@@ -34,7 +36,12 @@ pub fn man(args: &ManArgs) -> Result<Ended> {
             clap_mangen::generate_to(crate::command(), folder)
                 .with_context(|| format!("cannot write to {}", folder.display()))?;
         }
-        None => clap_mangen::Man::new(crate::command()).render(&mut std::io::stdout())?,
+        None => {
+            let mut text = Vec::new();
+            // As `generate_to` does: `help` has no page of its own.
+            clap_mangen::Man::new(crate::command().disable_help_subcommand(true)).render(&mut text)?;
+            screen::say(&String::from_utf8(text)?)?;
+        }
     }
     Ok(Ended::Fine)
 }
