@@ -111,7 +111,7 @@ fn begin(args: &Args, file: &Path) -> Result<Ended> {
         return Ok(Ended::Fine);
     }
     if !args.quiet {
-        eprintln!("{outlook}");
+        screen::note(&outlook);
     }
     let planned = Planned {
         question: plan.question.clone(),
