@@ -14,10 +14,9 @@ if ! command -v cargo >/dev/null 2>&1; then
     fi
 fi
 
-packages="gcc g++ libc6-dev"
+packages="gcc g++ libc6-dev cmake make"
 case $want in
-    try) packages="$packages libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0" ;;
-    bench) packages="$packages libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 cmake make" ;;
+    try | bench) packages="$packages libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0" ;;
     test) packages="$packages $(grep -v '^#' tests/packages.txt | tr '\n' ' ')" ;;
 esac
 

@@ -64,6 +64,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u64).range(1..=10_000))]
     pub range_rows: u64,
 
+    /// Buffer in which one range read gathers its rows, taken from the heap and given back each time; 0: none
+    #[arg(long, value_name = "KIB", default_value = "32", value_parser = clap::value_parser!(u32).range(0..=65536))]
+    pub result: u32,
+
     /// Seed of the rows' content and of the clients' choices
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,

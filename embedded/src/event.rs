@@ -24,6 +24,7 @@ pub struct Ready {
     pub distribution: String,
     pub mix: String,
     pub range_rows: u64,
+    pub result_kib: u32,
     pub seed: u64,
     pub write_buffer_mib: u32,
     pub cache_mib: u32,

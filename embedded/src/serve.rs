@@ -36,6 +36,7 @@ pub fn serve(args: &Args, mut inbox: Inbox) -> Result<(), Failure> {
         distribution: args.distribution.to_string(),
         mix: args.mix.to_string(),
         range_rows: args.range_rows,
+        result_kib: args.result,
         seed: args.seed,
         write_buffer_mib: args.write_buffer,
         cache_mib: args.cache,
@@ -71,6 +72,7 @@ pub fn work(args: &Args) -> Work {
         rows: args.rows,
         range_rows: args.range_rows,
         value_bytes: args.value_bytes as usize,
+        result_bytes: args.result as usize * 1024,
     }
 }
 

@@ -2,11 +2,14 @@
 //!
 //! ```text
 //! experiment.toml   as it was written           records.jsonl     a line for each trial, appended and synced
+//! ...               files that it names
 //! plan.json         question, notes, scale      raw/              what servers and loads wrote
 //! environment.json  machine, versions, hashes   manifest.sha256   of all these; `sha256sum -c` reads it too
 //! ```
 //!
-//! - A record is on the disk before the next trial begins. A torn last line, left by a power cut, is cut off when the folder is opened.
+//! - A record is on the disk before the next trial begins. What is learnt of a trial later (that its server's data were not whole) is
+//!   a second record of it: the last one counts.
+//! - A torn last line, left by a power cut, is cut off when the folder is opened.
 //! - `plan.json` is written last of the first files, and the manifest last of all; reports are not in it, since they can be made again.
 //!   Each of these files is whole or not there, and a folder without `plan.json` is one whose sweep never began.
 //! - One process at a time writes in a folder: it holds a lock on the records.
@@ -75,6 +78,16 @@ impl Bundle {
         write(&path.join(ENVIRONMENT), &(serde_json::to_string_pretty(environment)? + "\n"))?;
         write(&path.join(PLAN), &(serde_json::to_string_pretty(planned)? + "\n"))?;
         Ok(bundle)
+    }
+
+    /// Takes copies of files that the experiment names, relative to `folder`, so that it can be redone from here.
+    pub fn keep(&self, folder: &Path, files: &[&str]) -> Result<()> {
+        for file in files {
+            let (from, to) = (folder.join(file), self.path.join(file));
+            let copied = fs::create_dir_all(to.parent().unwrap_or(&self.path)).and_then(|()| fs::copy(&from, &to));
+            copied.with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+        }
+        Ok(())
     }
 
     /// A folder that a sweep left, to go on.
@@ -184,11 +197,18 @@ fn files(folder: &Path) -> Result<Vec<String>> {
 pub fn records(path: &Path) -> Result<Vec<Record>> {
     let file = if path.is_dir() { path.join(RECORDS) } else { path.to_path_buf() };
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
-    let mut records = Vec::new();
+    let mut records: Vec<Record> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
     let mut lines = text.lines().enumerate().peekable();
     while let Some((i, line)) = lines.next() {
-        match serde_json::from_str(line) {
-            Ok(record) => records.push(record),
+        match serde_json::from_str::<Record>(line) {
+            Ok(record) => match places.get(&record.trial) {
+                Some(&at) => records[at] = record,
+                None => {
+                    places.insert(record.trial.clone(), records.len());
+                    records.push(record);
+                }
+            },
             // The trial under way when the power went.
             Err(_) if lines.peek().is_none() && !text.ends_with('\n') => {}
             Err(e) => return Err(wrong(format!("{}:{}: not a record: {e}", file.display(), i + 1))),
@@ -310,6 +330,18 @@ mod tests {
         bundle.append(&record(3)).unwrap();
         assert_eq!(records(&path).unwrap(), [record(1), record(2), record(3)]);
         assert!(Bundle::create(&path, "x", &serde_json::json!({}), &planned_nothing()).is_err());
+        fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn the_last_record_of_a_trial_counts() {
+        let path = folder("twice");
+        let mut bundle = Bundle::create(&path, "x", &serde_json::json!({}), &planned_nothing()).unwrap();
+        let worse = Record { outcome: Outcome::Invalid(vec!["data".into()]), ..record(1) };
+        for r in [&record(1), &record(2), &worse] {
+            bundle.append(r).unwrap();
+        }
+        assert_eq!(records(&path).unwrap(), [worse, record(2)]);
         fs::remove_dir_all(&path).unwrap();
     }
 

@@ -9,6 +9,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::path::{Component, Path, PathBuf};
 use toml::Spanned;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -29,10 +30,13 @@ pub struct Experiment {
     /// Heaps with settings, or from a path, under a name of their own.
     #[serde(default)]
     pub heaps: BTreeMap<String, NamedHeap>,
+    /// What the experiment's paths are relative to: the folder of its file.
+    #[serde(skip)]
+    pub folder: PathBuf,
 }
 
 /// What is run: one of the tables `[target.embedded]`, `[target.mariadb]`, `[target.command]`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Target {
     Embedded(Embedded),
@@ -47,6 +51,7 @@ pub struct Embedded {
     pub rows: Option<u64>,
     pub value_bytes: Option<u32>,
     pub range_rows: Option<u64>,
+    pub result_kib: Option<u32>,
     pub distribution: Option<String>,
     pub mix: Option<String>,
     pub write_buffer_mib: Option<u32>,
@@ -66,14 +71,17 @@ pub struct Mariadb {
 #[derive(Clone, Debug, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct CommandTarget {
-    /// `{dir}` stands for the private folder, `{clients}` for the most clients to come.
+    /// `{dir}` stands for the private folder, `{port}` for a free one, `{clients}` for the most clients to come.
     pub start: Vec<String>,
-    /// Run until it succeeds.
+    /// Run until it succeeds; `{dir}` and `{port}` as above.
     pub ready: Vec<String>,
-    /// The load: `{clients}`, `{seconds}`, `{dir}` and `{test}` are filled in.
+    /// The load: `{dir}`, `{port}`, `{clients}`, `{seconds}`, `{seed}` and `{test}` are filled in.
     pub load: Vec<String>,
-    /// A regular expression whose first group in the load's output is the rate.
+    /// A regular expression whose first group is the rate; its last match in the load's words counts.
     pub rate: String,
+    /// The same for the 99th percentile of latency, in milliseconds.
+    pub p99_ms: Option<String>,
+    /// Seconds that the server may take until it is ready.
     #[serde(default = "default_start_s")]
     pub start_s: f64,
 }
@@ -182,7 +190,7 @@ pub struct NamedHeap {
 pub struct Rounds {
     pub rounds: u32,
     pub seed: u64,
-    /// The heap that the others are compared with.
+    /// The heap that the others are compared with; or the server, config, engine or CPUs, where these are what is compared.
     pub baseline: Option<Spanned<String>>,
     /// Measures the baseline twice in every round, as if it were two: the A/A pairs that tell the noise.
     pub twin: bool,
@@ -214,34 +222,69 @@ impl Experiment {
             let advice = advice(e.message());
             wrong(format!("{name}:{line}: {}{advice}", e.message().trim_end()))
         })?;
-        experiment.check(&|at: usize, what: String| wrong(format!("{name}:{}: {what}", line_of(text, at))))?;
+        experiment.check(&|at: Place, what: String| wrong(format!("{name}:{}: {what}", at.line(text))))?;
+        refuse_what_means_nothing(name, text, &experiment)?;
         Ok(experiment)
     }
 
-    fn check(&self, bad: &dyn Fn(usize, String) -> anyhow::Error) -> Result<()> {
-        let start = |s: &Spanned<String>| s.span().start;
+    /// With paths relative to `folder`.
+    pub fn within(self, folder: &Path) -> Experiment {
+        Experiment { folder: folder.to_path_buf(), ..self }
+    }
+
+    /// A name, or a path made whole.
+    pub fn beside(&self, name: &str) -> String {
+        if name.contains('/') { self.folder.join(name).display().to_string() } else { name.to_string() }
+    }
+
+    /// Files that belong to the experiment: fragments of configuration and scripts of tests, relative to its folder.
+    pub fn files(&self) -> Vec<&str> {
+        let scripts = self.load.tests.iter().filter(|t| t.get_ref().ends_with(".lua"));
+        scripts.chain(&self.factors.config).map(|f| f.get_ref().as_str()).filter(|f| !f.is_empty()).collect()
+    }
+
+    fn check(&self, bad: &dyn Fn(Place, String) -> anyhow::Error) -> Result<()> {
+        let start = |s: &Spanned<String>| Place::At(s.span().start);
         if self.factors.heap.is_empty() {
-            return Err(bad(0, "factors.heap is empty: name a heap, or \"all\"".into()));
+            return Err(bad(Place::Key("factors.heap"), "factors.heap is empty: name a heap, or \"all\"".into()));
         }
         if self.factors.clients.is_empty() {
-            return Err(bad(0, "factors.clients is empty: give client counts, as [1, 8, 64]".into()));
+            return Err(bad(
+                Place::Key("factors.clients"),
+                "factors.clients is empty: give client counts, as [1, 8, 64]".into(),
+            ));
         }
         if let Some(c) = self.factors.clients.iter().find(|c| !CLIENTS.contains(c.get_ref())) {
             let (least, most) = (CLIENTS.start(), CLIENTS.end());
-            return Err(bad(c.span().start, format!("{} clients: say {least} to {most}", c.get_ref())));
+            return Err(bad(Place::At(c.span().start), format!("{} clients: say {least} to {most}", c.get_ref())));
         }
-        twice(self.factors.clients.iter().map(|c| (c.span().start, c.get_ref().to_string())), bad)?;
-        for list in [&self.factors.heap, &self.factors.cpus, &self.factors.engine, &self.factors.server] {
+        twice(self.factors.clients.iter().map(|c| (Place::At(c.span().start), c.get_ref().to_string())), bad)?;
+        let factors = &self.factors;
+        for list in [&factors.heap, &factors.cpus, &factors.engine, &factors.server, &factors.config, &self.load.tests]
+        {
             twice(list.iter().map(|s| (start(s), s.get_ref().clone())), bad)?;
         }
+        for file in self.load.tests.iter().filter(|t| t.get_ref().ends_with(".lua")).chain(&factors.config) {
+            let path = Path::new(file.get_ref());
+            if !path.components().all(|part| matches!(part, Component::Normal(_))) {
+                let what = "say a path below the experiment's folder: the results take a copy of it";
+                return Err(bad(start(file), format!("{:?}: {what}", file.get_ref())));
+            }
+        }
         for cpus in &self.factors.cpus {
+            if cpus.get_ref().parse() == Ok(0usize) {
+                return Err(bad(start(cpus), "0 CPUs: a plain number is a count; CPU 0 is \"0-0\"".into()));
+            }
             placement::parse(cpus.get_ref()).map_err(|e| bad(start(cpus), e.to_string()))?;
         }
-        for list in [&self.placement.server, &self.placement.client].into_iter().flatten().filter(|l| *l != "auto") {
-            placement::parse(list).map_err(|e| bad(0, format!("placement: {e}")))?;
+        for (key, list) in [("placement.server", &self.placement.server), ("placement.client", &self.placement.client)]
+        {
+            if let Some(list) = list.as_ref().filter(|l| *l != "auto") {
+                placement::parse(list).map_err(|e| bad(Place::Key(key), format!("{key}: {e}")))?;
+            }
         }
         if self.load.tests.is_empty() {
-            return Err(bad(0, "load.tests is empty: name a test".into()));
+            return Err(bad(Place::Key("load.tests"), "load.tests is empty: name a test".into()));
         }
         for test in &self.load.tests {
             let name = test.get_ref().as_str();
@@ -265,23 +308,28 @@ impl Experiment {
             ("load.settle_at_most", self.load.settle_at_most, 0.0),
         ] {
             if !(least..=86_400.0).contains(&value) {
-                return Err(bad(0, format!("{what} is {value}: say {least} to 86400 seconds")));
+                return Err(bad(Place::Key(what), format!("{what} is {value}: say {least} to 86400 seconds")));
             }
         }
         if !(1..=100).contains(&self.load.percentile) {
-            return Err(bad(0, format!("load.percentile is {}: say 1 to 100", self.load.percentile)));
+            return Err(bad(
+                Place::Key("load.percentile"),
+                format!("load.percentile is {}: say 1 to 100", self.load.percentile),
+            ));
         }
-        if self.load.tables == 0 || self.load.rows == 0 {
-            return Err(bad(0, "load.tables and load.rows must be at least 1".into()));
+        for (key, value) in [("load.tables", u64::from(self.load.tables)), ("load.rows", self.load.rows)] {
+            if value == 0 {
+                return Err(bad(Place::Key(key), format!("{key} must be at least 1")));
+            }
         }
         if !(1..=1000).contains(&self.plan.rounds) {
-            return Err(bad(0, format!("plan.rounds is {}: say 1 to 1000", self.plan.rounds)));
+            return Err(bad(Place::Key("plan.rounds"), format!("plan.rounds is {}: say 1 to 1000", self.plan.rounds)));
         }
         if self.plan.at_most.is_some_and(|s| !(1.0..=1e7).contains(&s)) {
-            return Err(bad(0, "plan.at_most is a number of seconds".into()));
+            return Err(bad(Place::Key("plan.at_most"), "plan.at_most is a number of seconds".into()));
         }
         if self.plan.margin.is_some_and(|m| !(0.0..1.0).contains(&m)) {
-            return Err(bad(0, "plan.margin is a fraction: 0.05 means 5 %".into()));
+            return Err(bad(Place::Key("plan.margin"), "plan.margin is a fraction: 0.05 means 5 %".into()));
         }
         if matches!(self.target, Target::Embedded(_)) {
             for (what, list) in [("engine", &self.factors.engine), ("server", &self.factors.server)] {
@@ -297,7 +345,7 @@ impl Experiment {
 /// What the command line changes of an experiment; kept with the plan, so that a resumed sweep and a reader know it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Changes {
-    /// Multiplies rows and seconds: published parameters on a smaller machine.
+    /// Multiplies rows, seconds and the server's sizes, and fits counts of CPUs in: published parameters on a smaller machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scale: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -343,15 +391,7 @@ impl Experiment {
             if !(0.001..=1000.0).contains(&scale) {
                 return Err(wrong(format!("--scale {scale}: say 0.001 to 1000")));
             }
-            let load = &mut self.load;
-            load.rows = ((load.rows as f64 * scale) as u64).max(1_000);
-            load.seconds = (load.seconds * scale).max(2.0f64.min(load.seconds));
-            load.warmup = (load.warmup * scale).max(1.0f64.min(load.warmup));
-            load.idle = (load.idle * scale).max(0.5f64.min(load.idle));
-            notes.push(format!(
-                "Scaled by {scale} for this machine: {} rows a table, windows of {:.1} s; the published parameters are in the experiment.",
-                load.rows, load.seconds
-            ));
+            notes.push(self.scale(scale));
         }
         if let Some(rounds) = changes.rounds {
             if !(1..=1000).contains(&rounds) {
@@ -389,9 +429,70 @@ impl Experiment {
     }
 }
 
+impl Experiment {
+    /// Published parameters on a smaller machine; says in a sentence what became of them.
+    fn scale(&mut self, scale: f64) -> String {
+        let mut said = vec![];
+        let fewer = |rows: u64| ((rows as f64 * scale) as u64).max(1_000);
+        match &mut self.target {
+            Target::Embedded(wish) => {
+                wish.rows = wish.rows.map(fewer);
+                said.extend(wish.rows.map(|rows| format!("{rows} rows")));
+            }
+            Target::Mariadb(wish) => {
+                self.load.rows = fewer(self.load.rows);
+                said.push(format!("{} rows a table", self.load.rows));
+                for (key, value) in &mut wish.options {
+                    if let Some(less) = value.as_str().and_then(|v| scaled_size(v, scale)) {
+                        said.push(format!("{key} {less}"));
+                        *value = less.into();
+                    }
+                }
+            }
+            Target::Command(_) => {}
+        }
+        let load = &mut self.load;
+        load.seconds = (load.seconds * scale).max(2.0f64.min(load.seconds));
+        load.warmup = (load.warmup * scale).max(1.0f64.min(load.warmup));
+        load.idle = (load.idle * scale).max(0.5f64.min(load.idle));
+        said.push(format!("windows of {:.1} s", load.seconds));
+        let have = placement::allowed().len();
+        let most = self.factors.cpus.iter().filter_map(|c| c.get_ref().parse::<usize>().ok()).max().unwrap_or(0);
+        if most > have {
+            let mut counts: Vec<usize> = Vec::new();
+            for wish in self.factors.cpus.iter().filter_map(|c| c.get_ref().parse::<usize>().ok()) {
+                let count = ((wish * have) as f64 / most as f64).round().max(1.0) as usize;
+                if !counts.contains(&count) {
+                    counts.push(count);
+                }
+            }
+            said.push(format!(
+                "the server on {} CPUs",
+                counts.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+            ));
+            self.factors.cpus = counts.iter().map(|c| Spanned::new(0..0, c.to_string())).collect();
+        }
+        format!(
+            "Scaled by {scale} for this machine: {}; the unscaled parameters are in the experiment.",
+            said.join(", ")
+        )
+    }
+}
+
+/// A size as `20G`, smaller; at least 32 MiB, and as it was if it was less.
+fn scaled_size(text: &str, scale: f64) -> Option<String> {
+    let unit = match text.chars().last()?.to_ascii_uppercase() {
+        'M' => 1.0,
+        'G' => 1024.0,
+        _ => return None,
+    };
+    let mib = text[..text.len() - 1].parse::<f64>().ok()? * unit;
+    Some(format!("{}M", (mib * scale).round().max(32.0f64.min(mib))))
+}
+
 const CLIENTS: RangeInclusive<u32> = 1..=65_536;
 
-pub const SYSBENCH_TESTS: [&str; 9] = [
+pub const SYSBENCH_TESTS: [&str; 10] = [
     "oltp_read_only",
     "oltp_read_write",
     "oltp_point_select",
@@ -400,10 +501,11 @@ pub const SYSBENCH_TESTS: [&str; 9] = [
     "oltp_insert",
     "oltp_delete",
     "oltp_write_only",
+    "select_random_points",
     "select_random_ranges",
 ];
 
-fn twice(items: impl Iterator<Item = (usize, String)>, bad: &dyn Fn(usize, String) -> anyhow::Error) -> Result<()> {
+fn twice(items: impl Iterator<Item = (Place, String)>, bad: &dyn Fn(Place, String) -> anyhow::Error) -> Result<()> {
     let mut seen = BTreeSet::new();
     for (at, item) in items {
         if !seen.insert(item.clone()) {
@@ -411,6 +513,48 @@ fn twice(items: impl Iterator<Item = (usize, String)>, bad: &dyn Fn(usize, Strin
         }
     }
     Ok(())
+}
+
+/// What an error is about: a place in the text, or the key `table.name`.
+enum Place {
+    At(usize),
+    Key(&'static str),
+}
+
+impl Place {
+    fn line(&self, text: &str) -> usize {
+        match self {
+            Place::At(at) => line_of(text, *at),
+            Place::Key(key) => line_of_key(text, key).unwrap_or(1),
+        }
+    }
+}
+
+/// The line on which a key of a table is given a value.
+fn line_of_key(text: &str, key: &str) -> Option<usize> {
+    let (table, name) = key.split_once('.')?;
+    let is_table = |l: &str| l.trim().strip_prefix('[').is_some_and(|l| l.split(']').next() == Some(table));
+    let first = text.lines().position(is_table)?;
+    let is_key = |l: &str| l.split_once('=').is_some_and(|(k, _)| k.trim() == name);
+    let inside = text.lines().skip(first + 1).take_while(|l| !l.trim_start().starts_with('['));
+    inside.into_iter().position(is_key).map(|at| first + 1 + at + 1)
+}
+
+/// Keys that a target would pass over in silence.
+fn refuse_what_means_nothing(name: &str, text: &str, experiment: &Experiment) -> Result<()> {
+    const OF_SYSBENCH: [&str; 7] =
+        ["load.tables", "load.rows", "load.percentile", "load.ps_mode", "load.rand_type", "load.prepare", "load.extra"];
+    let (target, more): (&str, &[&str]) = match experiment.target {
+        Target::Mariadb(_) => return Ok(()),
+        Target::Embedded(_) => ("embedded", &["placement.client"]),
+        Target::Command(_) => ("command", &[]),
+    };
+    match OF_SYSBENCH.iter().chain(more).find_map(|key| Some((key, line_of_key(text, key)?))) {
+        Some((key, line)) => {
+            Err(wrong(format!("{name}:{line}: {key} means nothing to the {target} target; remove the line")))
+        }
+        None => Ok(()),
+    }
 }
 
 fn line_of(text: &str, at: usize) -> usize {
@@ -464,6 +608,29 @@ env = { GLIBC_TUNABLES = "glibc.malloc.arena_max=1" }
     }
 
     #[test]
+    fn a_scaled_one_says_what_it_became() {
+        let text = GOOD
+            .replace("[target.embedded]\nrows = 1000", "[target.mariadb.options]\na = \"20G\"\nb = \"16M\"\nc = 5")
+            .replace("\"oltp\"]", "\"oltp_read_only\"]\nrows = 50_000")
+            .replace("clients = [1, 8]", "clients = [1, 8]\ncpus = [\"400\", \"800\"]");
+        let changes = Changes { scale: Some(0.1), ..Changes::default() };
+        let (e, notes) = Experiment::read("x.toml", &text).unwrap().changed(&changes).unwrap();
+        let have = placement::allowed().len();
+        let half = (have as f64 / 2.0).round().max(1.0) as usize;
+        let cpus: Vec<&str> = e.factors.cpus.iter().map(|c| c.get_ref().as_str()).collect();
+        assert_eq!(cpus.last().copied(), Some(have.to_string().as_str()));
+        assert_eq!(cpus[0], half.to_string());
+        assert_eq!((e.load.rows, e.load.seconds), (5_000, 1.5));
+        assert!(
+            notes[0].starts_with(
+                "Scaled by 0.1 for this machine: 5000 rows a table, a 2048M, b 16M, windows of 1.5 s, the server on"
+            ),
+            "{}",
+            notes[0]
+        );
+    }
+
+    #[test]
     fn what_is_wrong_is_named_with_its_line() {
         let with = |from: &str, to: &str| error(&GOOD.replace(from, to));
         for (from, to, line, what) in [
@@ -479,7 +646,10 @@ env = { GLIBC_TUNABLES = "glibc.malloc.arena_max=1" }
             let said = with(from, to);
             assert!(said.starts_with(&format!("x.toml:{line}: ")) && said.contains(what), "{said}");
         }
-        assert!(with("clients = [1, 8]", "clients = []").contains("factors.clients is empty"));
+        assert!(with("clients = [1, 8]", "clients = []").contains("x.toml:10: factors.clients is empty"));
+        assert!(with("seconds = 1.5", "seconds = 1.5\nrows = 5").contains("x.toml:8: load.rows means nothing"));
+        assert!(with("clients = [1, 8]", "clients = [1]\ncpus = [\"0\"]").contains("x.toml:11: 0 CPUs"));
+        assert!(with("clients = [1, 8]", "clients = [1]\nconfig = [\"../a.cnf\"]").contains("below the experiment"));
         assert!(with("clients = [1, 8]", "clients = [1]\nengine = [\"InnoDB\"]").contains("embedded"));
         assert!(with("seconds = 1.5", "seconds = -1").contains("load.seconds"));
     }

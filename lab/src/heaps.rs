@@ -241,14 +241,37 @@ pub fn resolve(name: &str, found: &[Heap]) -> Result<Heap> {
     Err(wrong(format!("heap {name:?} is not on this machine (here: {}); {advice}", names.join(", "))))
 }
 
+/// Variables that tell a heap what to do, by what they begin with.
+const TUNABLES: [&str; 9] = [
+    "LD_PRELOAD",
+    "GLIBC_TUNABLES",
+    "MALLOC_",
+    "_RJEM_MALLOC_CONF",
+    "TCMALLOC_",
+    "MIMALLOC_",
+    "SNMALLOC_",
+    "RPMALLOC_",
+    "EVENKEEL_",
+];
+
 impl Heap {
-    /// The environment that puts a program on this heap.
-    pub fn environment(&self) -> Vec<(String, String)> {
-        let mut env: Vec<(String, String)> = self.env.iter().map(|(k, v)| (k.clone(), v.clone())).collect();
-        if let Some(path) = &self.path {
-            env.push(("LD_PRELOAD".into(), path.display().to_string()));
+    /// Puts a program on this heap, and keeps from it what the lab's own environment says of heaps.
+    pub fn put_under(&self, command: &mut Command) {
+        for (name, _) in std::env::vars_os() {
+            if TUNABLES.iter().any(|t| name.to_string_lossy().starts_with(t)) {
+                command.env_remove(name);
+            }
         }
-        env
+        self.preload(command);
+    }
+
+    /// The same, with what the environment says of heaps left as it is: for a person who starts a program by hand.
+    pub fn preload(&self, command: &mut Command) {
+        match &self.path {
+            Some(path) => command.env("LD_PRELOAD", path),
+            None => command.env_remove("LD_PRELOAD"),
+        };
+        command.envs(&self.env);
     }
 }
 
@@ -301,8 +324,15 @@ mod tests {
     fn environments() {
         let mut heap = glibc();
         heap.env.insert("MALLOC_ARENA_MAX".into(), "1".into());
-        assert_eq!(heap.environment(), [("MALLOC_ARENA_MAX".to_string(), "1".to_string())]);
+        let of = |heap: &Heap| {
+            let mut command = Command::new("true");
+            heap.put_under(&mut command);
+            let text = |s: &std::ffi::OsStr| s.to_string_lossy().into_owned();
+            command.get_envs().map(|(k, v)| (text(k), v.map(text))).collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(of(&heap)["MALLOC_ARENA_MAX"].as_deref(), Some("1"));
+        assert_eq!(of(&heap)["LD_PRELOAD"], None);
         heap.path = Some("/x.so".into());
-        assert!(heap.environment().contains(&("LD_PRELOAD".to_string(), "/x.so".to_string())));
+        assert_eq!(of(&heap)["LD_PRELOAD"].as_deref(), Some("/x.so"));
     }
 }

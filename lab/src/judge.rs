@@ -1,11 +1,13 @@
 //! From a folder to its analysis, as `report`, `verify` and the end of a sweep do it: records alone, and the question that was asked.
 
-use crate::analysis::{Analysis, Verdict, analyse};
+use crate::analysis::{Analysis, Verdict, analyse, planner};
 use crate::bundle::{self, Planned};
+use crate::environment;
+use crate::experiment::Experiment;
 use crate::record::Record;
 use crate::report::Page;
 use anyhow::Result;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub struct Judged {
     pub planned: Planned,
@@ -45,6 +47,26 @@ pub fn judge(folder: &Path) -> Result<Judged> {
         analysis,
         name,
         redo,
+    })
+}
+
+/// What earlier sweeps of `results` say of how far one measurement of this load scatters on this machine: the newest that asked the same
+/// of the same target. The folder, and the noise as a fraction.
+pub fn known_noise(results: &Path, experiment: &Experiment) -> Option<(PathBuf, f64)> {
+    let mut folders: Vec<PathBuf> = results.read_dir().ok()?.flatten().map(|e| e.path()).collect();
+    folders.sort_by_key(|f| std::fs::metadata(f.join(bundle::RECORDS)).and_then(|m| m.modified()).ok());
+    let here = environment::machine();
+    let is_here = |there: &serde_json::Value| ["cpu", "cpus_allowed", "memory"].iter().all(|k| there[k] == here[k]);
+    folders.into_iter().rev().find_map(|folder| {
+        let planned = bundle::planned(&folder).ok()?;
+        let text = bundle::experiment(&folder).ok()?;
+        let (before, _) = Experiment::read("", &text).ok()?.changed(&planned.changes).ok()?;
+        let same = before.target == experiment.target && before.load == experiment.load;
+        if !same || !is_here(&bundle::environment(&folder)["machine"]) {
+            return None;
+        }
+        let noise = planner::noise(&planned.question, &bundle::records(&folder).ok()?)?;
+        Some((folder, noise))
     })
 }
 

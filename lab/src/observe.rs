@@ -161,7 +161,7 @@ impl Watch {
                     Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
                 }
             }
-            (samples, own_cpu() - before)
+            (samples, (own_cpu() - before) / begun.elapsed().as_secs_f64())
         });
         Watch { begun, stop, thread }
     }
@@ -171,7 +171,7 @@ impl Watch {
         self.begun.elapsed().as_secs_f64()
     }
 
-    /// Ends the watch: all samples, and the CPU seconds it took.
+    /// Ends the watch: all samples, and the share of one CPU that it took.
     pub fn end(self) -> (Vec<Sample>, f64) {
         // The thread may have ended with the process that it watched.
         let _ = self.stop.send(());

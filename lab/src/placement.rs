@@ -97,7 +97,15 @@ pub fn sides(server: Option<&str>, client: Option<&str>, varied: &str) -> Result
         Err(_) if varied.is_empty() => list(server, true)?,
         Err(_) => Some(parse(varied)?),
     };
-    Ok(Sides { server, client: list(client, false)? })
+    let client = match (&server, client) {
+        // What the factor leaves to the client.
+        (Some(server), Some("auto")) if !varied.is_empty() => {
+            let rest: Vec<usize> = all.iter().copied().filter(|c| !server.contains(c)).collect();
+            (!rest.is_empty()).then_some(rest)
+        }
+        _ => list(client, false)?,
+    };
+    Ok(Sides { server, client })
 }
 
 /// Starts a program with a CPU mask that is there before the program is, so that a heap which counts CPUs at its start counts
@@ -153,6 +161,8 @@ mod tests {
         assert_eq!(sides(Some("0"), None, "1").unwrap().server, Some(all[..1].to_vec()));
         assert_eq!(sides(None, None, "0-1").unwrap().server, Some(vec![0, 1]));
         assert!(sides(None, None, "100000").is_err());
+        let rest = (all.len() > 1).then(|| all[1..].to_vec());
+        assert_eq!(sides(None, Some("auto"), "1").unwrap().client, rest);
     }
 
     #[test]

@@ -7,18 +7,18 @@
 //!
 //! A life stays on one host; nothing else in a plan knows where it will run.
 
-use crate::analysis::Question;
+use crate::analysis::{Question, planner};
 use crate::digest;
 use crate::experiment::{Experiment, Target as Wish};
 use crate::heaps::{self, Heap, Kind};
-use crate::record::{Cell, Direction};
+use crate::placement;
+use crate::record::{self, Cell, Direction, Factor};
 use crate::rng::Rng;
 use crate::target::{Program, Target};
 use crate::wrong::wrong;
 use anyhow::Result;
 use serde_json::json;
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub struct Plan {
     pub experiment: Experiment,
@@ -53,51 +53,39 @@ pub struct Trial {
     pub cell: Cell,
 }
 
-/// The name of the baseline's second self.
-pub fn twin_of(heap: &str) -> String {
-    format!("{heap} (twin)")
-}
-
 impl Plan {
-    /// Looks up what the experiment names on this machine. `folder`: where the experiment's file lies.
-    pub fn make(text: &str, experiment: Experiment, target: &dyn Target, folder: &Path) -> Result<Plan> {
+    /// Looks up what the experiment names on this machine.
+    pub fn make(text: &str, experiment: Experiment, target: &dyn Target) -> Result<Plan> {
         let heaps = named_heaps(&experiment, &heaps::find())?;
-        Plan::with(text, experiment, target, folder, heaps)
+        Plan::with(text, experiment, target, heaps)
     }
 
-    fn with(
-        text: &str,
-        experiment: Experiment,
-        target: &dyn Target,
-        folder: &Path,
-        mut heaps: Vec<Heap>,
-    ) -> Result<Plan> {
+    fn with(text: &str, experiment: Experiment, target: &dyn Target, heaps: Vec<Heap>) -> Result<Plan> {
         let mut notes = Vec::new();
-        let baseline = match &experiment.plan.baseline {
-            Some(name) if heaps.iter().any(|h| h.name == *name.get_ref()) => name.get_ref().clone(),
-            Some(name) => {
-                let names: Vec<&str> = heaps.iter().map(|h| h.name.as_str()).collect();
-                return Err(wrong(format!(
-                    "plan.baseline {:?} is not among the heaps: {}",
-                    name.get_ref(),
-                    names.join(", ")
-                )));
-            }
-            None => heaps[0].name.clone(),
-        };
+        let mut cells = cells(&experiment, &heaps)?;
+        let wished = experiment.plan.baseline.as_ref().map(|b| b.get_ref().as_str());
+        let factor = Factor::compared(&cells, wished).unwrap_or(Factor::Heap);
+        let baseline = wished.unwrap_or(factor.of(&cells[0])).to_string();
+        if cells.iter().all(|c| factor.of(c) != baseline) {
+            let known: BTreeSet<&str> =
+                Factor::ALL.iter().flat_map(|f| cells.iter().map(|c| f.of(c))).filter(|v| !v.is_empty()).collect();
+            let known: Vec<&str> = known.into_iter().collect();
+            return Err(wrong(format!("plan.baseline {baseline:?} is not among what is varied: {}", known.join(", "))));
+        }
         let mut twins = Vec::new();
         if experiment.plan.twin {
-            let original = heaps.iter().find(|h| h.name == baseline).cloned();
-            if let Some(original) = original {
-                let twin = Heap { name: twin_of(&baseline), ..original };
-                twins.push((baseline.clone(), twin.name.clone()));
-                heaps.push(twin);
-            }
+            let originals: Vec<Cell> = cells.iter().filter(|c| factor.of(c) == baseline).cloned().collect();
+            cells.extend(originals.into_iter().map(|mut cell| {
+                let value = factor.of_mut(&mut cell);
+                *value = record::twin(value);
+                cell
+            }));
+            let name = factor.in_words(&baseline);
+            twins.push((name.clone(), record::twin(&name)));
         }
-        let cells = cells(&experiment, &heaps, folder)?;
         let mut programs: Vec<(Program, String)> = Vec::new();
         for cell in &cells {
-            for program in target.programs(cell)? {
+            for program in target.programs(&cell.plain())? {
                 if !programs.iter().any(|(p, _)| *p == program) {
                     let hash = digest::of_file(&program.path)?;
                     programs.push((program, hash));
@@ -118,7 +106,12 @@ impl Plan {
         };
         let title = experiment.title.clone();
         let mut plan = Plan {
-            question: Question { title, baseline: Some(baseline), margin: experiment.plan.margin, twins },
+            question: Question {
+                title,
+                baseline: Some(factor.in_words(&baseline)),
+                margin: experiment.plan.margin,
+                twins,
+            },
             seconds_to_start: target.seconds_to_start(),
             experiment,
             text: text.into(),
@@ -172,11 +165,11 @@ impl Plan {
 
     /// SHA-256 of everything that a trial asks for; its first 20 digits are name enough.
     fn name(&self, cell: &Cell, round: u32, direction: Direction) -> String {
-        let heap = &self.heaps[&cell.heap];
+        let heap = &self.heaps[&cell.plain().heap];
         let hashes: BTreeMap<&str, &str> = self
             .programs
             .iter()
-            .filter(|(p, _)| !p.what.starts_with("heap ") || p.what == format!("heap {}", cell.heap))
+            .filter(|(p, _)| !p.what.starts_with("heap ") || p.what == format!("heap {}", heap.name))
             .map(|(p, hash)| (p.what.as_str(), hash.as_str()))
             .collect();
         let asked = json!({
@@ -209,6 +202,23 @@ impl Plan {
         load.warmup + load.seconds + load.idle + settle
     }
 
+    /// What this plan can tell apart, if one measurement scatters by `noise`.
+    pub fn sweep(&self, noise: f64) -> planner::Sweep {
+        let trials = self.trials().count() as u32;
+        let rounds = self.rounds().max(1);
+        let counts: BTreeSet<u32> = self.trials().map(|(_, t)| t.cell.clients).collect();
+        let variants: BTreeSet<&Cell> = self.lives.iter().map(|l| &l.cell).collect();
+        let tests: BTreeSet<&str> = variants.iter().map(|c| c.test.as_str()).collect();
+        planner::Sweep {
+            noise,
+            variants: (variants.len() / tests.len().max(1)).saturating_sub(1) as u32,
+            client_counts: counts.len() as u32,
+            rounds,
+            seconds_a_trial: self.seconds() / f64::from(trials.max(1)),
+            trials_a_round: trials / rounds,
+        }
+    }
+
     /// How long the whole will take, as far as can be known before.
     pub fn seconds(&self) -> f64 {
         self.lives.iter().map(|l| self.seconds_to_start + l.trials.len() as f64 * self.seconds_a_trial()).sum()
@@ -223,37 +233,47 @@ fn named_heaps(experiment: &Experiment, found: &[Heap]) -> Result<Vec<Heap>> {
         if wanted == "all" {
             heaps.extend(found.iter().filter(|h| h.kind != Kind::Other).cloned());
         } else if let Some(named) = experiment.heaps.get(wanted) {
-            let mut heap = heaps::resolve(named.heap.get_ref(), found)?;
+            let mut heap = heaps::resolve(&experiment.beside(named.heap.get_ref()), found)?;
             heap.name.clone_from(wanted);
             heap.env.extend(named.env.clone());
             heaps.push(heap);
         } else {
-            heaps.push(heaps::resolve(wanted, found)?);
+            heaps.push(heaps::resolve(&experiment.beside(wanted), found)?);
         }
     }
-    let mut seen = Vec::new();
-    heaps.retain(|h| {
-        let new = !seen.contains(&h.name);
-        seen.push(h.name.clone());
-        new
-    });
-    Ok(heaps)
+    let mut named: Vec<Heap> = Vec::new();
+    for heap in heaps {
+        match named.iter().find(|h| h.name == heap.name) {
+            Some(same) if (&same.path, &same.env) == (&heap.path, &heap.env) => {}
+            Some(_) => {
+                let what = "factors.heap: two heaps are called";
+                let advice = "give one a name of its own: [heaps.NAME] with heap = \"PATH\"";
+                return Err(wrong(format!("{what} {}; {advice}", heap.name)));
+            }
+            None => named.push(heap),
+        }
+    }
+    Ok(named)
 }
 
 /// Every combination of variants but the clients. A factor that is not varied is empty in the cell.
-fn cells(experiment: &Experiment, heaps: &[Heap], folder: &Path) -> Result<Vec<Cell>> {
+fn cells(experiment: &Experiment, heaps: &[Heap]) -> Result<Vec<Cell>> {
     let factors = &experiment.factors;
     let values = |list: &[toml::Spanned<String>]| -> Vec<String> {
         if list.is_empty() { vec![String::new()] } else { list.iter().map(|s| s.get_ref().clone()).collect() }
     };
-    let mut configs = values(&factors.config);
-    for config in configs.iter_mut().filter(|c| !c.is_empty()) {
-        let path = folder.join(&*config);
+    for file in experiment.files() {
+        let path = experiment.folder.join(file);
         if !path.is_file() {
-            return Err(wrong(format!("factors.config: there is no file {}", path.display())));
+            return Err(wrong(format!("{file}: there is no file {}", path.display())));
         }
-        *config = path.display().to_string();
     }
+    for cpus in &factors.cpus {
+        let wish = &experiment.placement;
+        placement::sides(wish.server.as_deref(), wish.client.as_deref(), cpus.get_ref())
+            .map_err(|why| wrong(format!("factors.cpus: {why}; leave it out, or fit it in with --scale")))?;
+    }
+    let configs = values(&factors.config);
     let mut cells = Vec::new();
     for test in &experiment.load.tests {
         for heap in heaps {
@@ -284,7 +304,6 @@ mod tests {
     use super::*;
     use crate::record::Proof;
     use crate::target::{Server, Setting};
-    use std::collections::BTreeSet;
 
     struct Nothing;
 
@@ -311,7 +330,7 @@ mod tests {
         );
         let experiment = Experiment::read("x.toml", &text)?;
         let heaps = named_heaps(&experiment, &[heaps::glibc()])?;
-        Plan::with(&text, experiment, &Nothing, Path::new("."), heaps)
+        Plan::with(&text, experiment, &Nothing, heaps)
     }
 
     #[test]
@@ -358,10 +377,25 @@ mod tests {
     fn the_baseline_has_a_twin() {
         let one = plan(str::to_string).unwrap();
         assert_eq!(one.question.twins, [("glibc".to_string(), "glibc (twin)".to_string())]);
-        assert_eq!(one.heaps["glibc (twin)"].env, one.heaps["glibc"].env);
+        let of = |heap: &str| one.lives.iter().filter(|l| l.cell.heap == heap).count();
+        assert_eq!((of("glibc"), of("glibc (twin)"), of("one")), (4, 4, 4));
         let alone = plan(|t| format!("{t}twin = false\nbaseline = \"one\"\n")).unwrap();
-        assert_eq!((alone.heaps.len(), alone.question.baseline.as_deref()), (2, Some("one")));
-        assert!(plan(|t| format!("{t}baseline = \"two\"\n")).is_err());
+        assert_eq!((alone.lives.len(), alone.question.baseline.as_deref()), (8, Some("one")));
+        let said = plan(|t| format!("{t}baseline = \"two\"\n")).err().map(|e| e.to_string()).unwrap_or_default();
+        assert_eq!(said, "plan.baseline \"two\" is not among what is varied: glibc, one");
+    }
+
+    #[test]
+    fn what_is_compared_need_not_be_heaps() {
+        let cpus = |t: &str| t.replace("heap = [\"glibc\", \"one\"]", "heap = [\"glibc\"]\ncpus = [\"0-0\", \"0-1\"]");
+        let one = plan(cpus).unwrap();
+        assert_eq!(one.question.twins, [("cpus 0-0".to_string(), "cpus 0-0 (twin)".to_string())]);
+        assert_eq!(one.question.baseline.as_deref(), Some("cpus 0-0"));
+        let of = |cpus: &str| one.lives.iter().filter(|l| l.cell.cpus == cpus).count();
+        assert_eq!((of("0-0"), of("0-0 (twin)"), of("0-1")), (4, 4, 4));
+        let other = plan(|t| format!("{}baseline = \"0-1\"\n", cpus(t))).unwrap();
+        assert_eq!(other.question.twins[0].1, "cpus 0-1 (twin)");
+        assert!(other.lives.iter().all(|l| !l.cell.plain().cpus.contains("twin")));
     }
 
     #[test]

@@ -23,6 +23,95 @@ pub struct Cell {
     pub clients: u32,
 }
 
+/// What tells the name of a variant's second self from its own.
+const TWIN: &str = " (twin)";
+
+/// The name of the second self of a variant, which is measured to learn how much two of the same differ.
+pub fn twin(value: &str) -> String {
+    format!("{value}{TWIN}")
+}
+
+fn plain(value: &str) -> &str {
+    value.strip_suffix(TWIN).unwrap_or(value)
+}
+
+impl Cell {
+    /// What the cell asks for: a twin asks for what its original does.
+    pub fn plain(&self) -> Cell {
+        let mut cell = self.clone();
+        for factor in Factor::ALL {
+            let value = factor.of_mut(&mut cell);
+            value.truncate(plain(value).len());
+        }
+        cell
+    }
+}
+
+/// What may be varied besides the clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factor {
+    Heap,
+    Server,
+    Config,
+    Engine,
+    Cpus,
+}
+
+impl Factor {
+    pub const ALL: [Factor; 5] = [Factor::Heap, Factor::Server, Factor::Config, Factor::Engine, Factor::Cpus];
+
+    pub fn of(self, cell: &Cell) -> &str {
+        match self {
+            Factor::Heap => &cell.heap,
+            Factor::Server => &cell.server,
+            Factor::Config => &cell.config,
+            Factor::Engine => &cell.engine,
+            Factor::Cpus => &cell.cpus,
+        }
+    }
+
+    pub fn of_mut(self, cell: &mut Cell) -> &mut String {
+        match self {
+            Factor::Heap => &mut cell.heap,
+            Factor::Server => &mut cell.server,
+            Factor::Config => &mut cell.config,
+            Factor::Engine => &mut cell.engine,
+            Factor::Cpus => &mut cell.cpus,
+        }
+    }
+
+    /// Which factors have more than one value.
+    pub fn varying<'a>(cells: impl IntoIterator<Item = &'a Cell> + Clone) -> Vec<Factor> {
+        let varies = |f: &Factor| {
+            let mut values = cells.clone().into_iter().map(|c| f.of(c));
+            values.next().is_some_and(|first| values.any(|v| v != first))
+        };
+        Factor::ALL.into_iter().filter(varies).collect()
+    }
+
+    /// Which factor is compared: the one that the baseline is a value of, by its name or in words, else the first that varies.
+    pub fn compared<'a>(cells: impl IntoIterator<Item = &'a Cell> + Clone, baseline: Option<&str>) -> Option<Factor> {
+        let varying = Factor::varying(cells.clone());
+        let named = |f: &&Factor| {
+            let value = |c| f.of(c);
+            cells.clone().into_iter().map(value).any(|v| baseline.is_some_and(|b| b == v || b == f.in_words(v)))
+        };
+        varying.iter().find(named).or(varying.first()).copied()
+    }
+
+    /// A value as a person would name it.
+    pub fn in_words(self, value: &str) -> String {
+        match self {
+            Factor::Heap if value.is_empty() => "no heap named".into(),
+            _ if value.is_empty() => "default".into(),
+            Factor::Cpus if plain(value).bytes().all(|b| b.is_ascii_digit() || b",-".contains(&b)) => {
+                format!("cpus {value}")
+            }
+            _ => value.into(),
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     pub schema: u32,

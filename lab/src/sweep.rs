@@ -90,10 +90,11 @@ impl Sweep<'_> {
         let store = self.scratch.join("store");
         fs::create_dir_all(&store).with_context(|| format!("cannot make {}", store.display()))?;
         let wish = &self.plan.experiment.placement;
-        let sides = placement::sides(wish.server.as_deref(), wish.client.as_deref(), &life.cell.cpus)?;
+        let cell = life.cell.plain();
+        let sides = placement::sides(wish.server.as_deref(), wish.client.as_deref(), &cell.cpus)?;
         let setting = Setting {
-            cell: &life.cell,
-            heap: &self.plan.heaps[&life.cell.heap],
+            cell: &cell,
+            heap: &self.plan.heaps[&cell.heap],
             cpus: sides.server.as_deref(),
             client_cpus: sides.client.as_deref(),
             dir: &dir,
@@ -137,6 +138,7 @@ impl Sweep<'_> {
         proofs.extend(proof::of_cpus("CPUs of the server", setting.cpus, pid));
         let rss_start = observe::snapshot(pid, None, observe::Depth::CHEAP).ok().map(|s| s.rss);
         let mut server = Some(server);
+        let mut written: Vec<Record> = Vec::new();
         for (i, trial) in trials.iter().enumerate() {
             if self.stop.load(SeqCst) {
                 return Ok(trials.len());
@@ -156,16 +158,9 @@ impl Sweep<'_> {
                     of_trial.append(&mut measured.proofs);
                     let last = i + 1 == trials.len();
                     if last && let Some(server) = server.take() {
-                        // The end of the life is part of its last trial: data that are not whole must not pass.
-                        match server.stop() {
-                            Ok(at_end) => of_trial.extend(at_end),
-                            Err(why) => of_trial.push(Proof {
-                                what: "end of the server".into(),
-                                wanted: "in order".into(),
-                                found: format!("{why:#}"),
-                                holds: false,
-                            }),
-                        }
+                        let at_end = server.stop().unwrap_or_else(|why| vec![not_in_order(&why)]);
+                        self.doubt(&written, &at_end)?;
+                        of_trial.extend(at_end);
                     }
                     self.record(life, trial, begun, measured, of_trial)
                 }
@@ -177,8 +172,24 @@ impl Sweep<'_> {
             if matches!(record.outcome, Outcome::Failed(_)) {
                 return Ok(i + 1);
             }
+            written.push(record);
         }
         Ok(trials.len())
+    }
+
+    /// What does not hold at the end of a life (its data are not whole) takes all its trials with it.
+    fn doubt(&mut self, written: &[Record], at_end: &[Proof]) -> Result<()> {
+        let broken: Vec<&Proof> = at_end.iter().filter(|p| !p.holds).collect();
+        for record in written.iter().filter(|_| !broken.is_empty()) {
+            let mut reasons = match &record.outcome {
+                Outcome::Invalid(reasons) => reasons.clone(),
+                _ => Vec::new(),
+            };
+            reasons.extend(broken.iter().map(|p| in_words(p)));
+            let proofs = record.proofs.iter().chain(at_end).cloned().collect();
+            self.bundle.append(&Record { outcome: Outcome::Invalid(reasons), proofs, ..record.clone() })?;
+        }
+        Ok(())
     }
 
     fn trial(&self, server: &mut dyn Server, trial: &Trial) -> Result<Measured> {
@@ -226,11 +237,7 @@ impl Sweep<'_> {
     }
 
     fn record(&self, life: &Life, trial: &Trial, begun: SystemTime, measured: Measured, proofs: Vec<Proof>) -> Record {
-        let broken: Vec<String> = proofs
-            .iter()
-            .filter(|p| !p.holds)
-            .map(|p| format!("{}: wanted {}, found {}", p.what, p.wanted, p.found))
-            .collect();
+        let broken: Vec<String> = proofs.iter().filter(|p| !p.holds).map(in_words).collect();
         let inside = |p: &PathBuf| p.strip_prefix(&self.bundle.path).unwrap_or(p).display().to_string();
         Record {
             outcome: if broken.is_empty() { Outcome::Valid } else { Outcome::Invalid(broken) },
@@ -257,6 +264,14 @@ impl Sweep<'_> {
     fn others(&self) -> Vec<Heap> {
         self.plan.heaps.values().cloned().collect()
     }
+}
+
+fn in_words(proof: &Proof) -> String {
+    format!("{}: wanted {}, found {}", proof.what, proof.wanted, proof.found)
+}
+
+fn not_in_order(why: &anyhow::Error) -> Proof {
+    Proof { what: "end of the server".into(), wanted: "in order".into(), found: format!("{why:#}"), holds: false }
 }
 
 fn blank(life: &Life, trial: &Trial, begun: SystemTime) -> Record {

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 /// A private folder, gone with its owner. One at a time: servers would disturb each other.
@@ -53,10 +54,11 @@ impl Drop for Bench {
     }
 }
 
-fn target(more: &str) -> Box<dyn Target> {
+/// With a line more of the target's table and one of the load's.
+fn target(of_server: &str, of_load: &str) -> Box<dyn Target> {
     let text = format!(
-        "title = \"t\"\n[target.mariadb]\n{more}\n[load]\ntests = [\"oltp_read_only\"]\nseconds = 1.5\ntables = 2\nrows = 1000\n\
-         [factors]\nheap = [\"glibc\"]\nclients = [4, 32]\n"
+        "title = \"t\"\n[target.mariadb]\n{of_server}\n[load]\ntests = [\"oltp_read_only\"]\nseconds = 1.5\ntables = 2\n\
+         rows = 1000\n{of_load}\n[factors]\nheap = [\"glibc\"]\nclients = [4, 32]\n"
     );
     target::of(&Experiment::read("t.toml", &text).unwrap()).unwrap()
 }
@@ -91,7 +93,7 @@ fn whole_life(name: &str, heap: &Heap) {
     let Some(bench) = Bench::new(name) else { return };
     let (dirs, cell) = (bench.dirs(), cell("oltp_read_only"));
     let setting = bench.setting(&dirs, &cell, heap);
-    let target = target("");
+    let target = target("", "");
     let programs = target.programs(&cell).unwrap();
     assert!(programs.iter().all(|p| p.path.is_file()), "{programs:?}");
     hold(&target.bindings(&setting).unwrap());
@@ -115,4 +117,105 @@ fn whole_life(name: &str, heap: &Heap) {
 #[test]
 fn a_life_under_glibc() {
     whole_life("glibc", &heaps::glibc());
+}
+
+#[test]
+fn a_life_under_another_heap() {
+    let found = heaps::find();
+    let Some(heap) = found.iter().find(|h| h.path.is_some()) else {
+        println!("skipped: a_life_under_another_heap: no other heap is installed; apt-get install libjemalloc2");
+        return;
+    };
+    whole_life("another", heap);
+}
+
+/// Starts a life of `target`, prepared in its way, and gives back what it proved.
+fn proofs_of(name: &str, target: &dyn Target, cell: &Cell) -> Option<Vec<Proof>> {
+    let bench = Bench::new(name)?;
+    let (dirs, heap) = (bench.dirs(), heaps::glibc());
+    let setting = bench.setting(&dirs, cell, &heap);
+    let mut server = target.start(&setting).unwrap();
+    let proofs = server.proofs().unwrap();
+    let raw = bench.dir.join("raw/1");
+    sane(&server.measure(&bench.ask(4, &raw)).unwrap(), 4.0);
+    hold(&server.stop().unwrap());
+    Some(proofs)
+}
+
+#[test]
+fn another_engine_prepared_anew() {
+    let target = target("", "prepare = \"fresh\"");
+    let cell = Cell { engine: "Aria".into(), ..cell("oltp_update_non_index") };
+    let Some(proofs) = proofs_of("aria", target.as_ref(), &cell) else { return };
+    hold(&proofs);
+    assert_eq!(proof(&proofs, "engine of the test's tables").found, "Aria: 2");
+}
+
+#[test]
+fn myrocks_is_loaded_as_a_plugin() {
+    let target = target("", "");
+    let cell = Cell { engine: "MyRocks".into(), ..cell("oltp_point_select") };
+    if let Err(why) = target.programs(&cell) {
+        assert!(why.to_string().contains("apt-get install mariadb-plugin-rocksdb"), "{why}");
+        println!("skipped: myrocks_is_loaded_as_a_plugin: {why}");
+        return;
+    }
+    let Some(proofs) = proofs_of("myrocks", target.as_ref(), &cell) else { return };
+    hold(&proofs);
+    assert_eq!(proof(&proofs, "engine of the test's tables").found, "ROCKSDB: 2");
+}
+
+#[test]
+fn a_wish_that_the_server_changed_is_seen() {
+    // The server rounds it to a multiple of its own.
+    let target = target("options = { innodb_buffer_pool_size = \"33M\", max_connections = 200 }", "");
+    let Some(proofs) = proofs_of("wishes", target.as_ref(), &cell("oltp_read_only")) else { return };
+    hold(&[proof(&proofs, "variable max_connections").clone()]);
+    let size = proof(&proofs, "variable innodb_buffer_pool_size");
+    let rounded = size.found.parse::<u64>().unwrap() != 33 << 20;
+    assert_eq!(size.holds, !rounded, "{size:?}");
+}
+
+#[test]
+fn what_a_fragment_says_twice_is_seen() {
+    let Some(bench) = Bench::new("twice") else { return };
+    let fragment = bench.dir.join("twice.cnf");
+    fs::write(&fragment, "sort_buffer_size = 1M\nsort-buffer-size = 2M\n").unwrap();
+    let target = target("", "");
+    let cell = Cell { config: fragment.display().to_string(), ..cell("oltp_read_only") };
+    let (dirs, heap) = (bench.dirs(), heaps::glibc());
+    let mut server = target.start(&bench.setting(&dirs, &cell, &heap)).unwrap();
+    let proofs = server.proofs().unwrap();
+    let twice = proof(&proofs, "configuration says something twice");
+    assert!(
+        !twice.holds && twice.found.contains("sort_buffer_size is 1M in twice.cnf:1 and 2M in twice.cnf:2"),
+        "{twice:?}"
+    );
+    assert_eq!(proof(&proofs, "variable sort_buffer_size").found, "2097152");
+}
+
+#[test]
+fn an_option_that_no_server_knows_says_so() {
+    let Some(bench) = Bench::new("unknown") else { return };
+    let target = target("options = { no_such_option = 1 }", "");
+    let (dirs, heap, cell) = (bench.dirs(), heaps::glibc(), cell("oltp_read_only"));
+    let why = target.start(&bench.setting(&dirs, &cell, &heap)).err().expect("an error");
+    assert!(format!("{why:#}").contains("no_such_option") || format!("{why:#}").contains("no-such-option"), "{why:#}");
+}
+
+#[test]
+fn a_server_that_dies_says_how() {
+    let Some(bench) = Bench::new("dies") else { return };
+    let target = target("", "");
+    let (dirs, heap, cell) = (bench.dirs(), heaps::glibc(), cell("oltp_read_only"));
+    let mut server = target.start(&bench.setting(&dirs, &cell, &heap)).unwrap();
+    let pid = server.pid().to_string();
+    let killer = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(1800));
+        assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
+    });
+    let raw = bench.dir.join("raw/1");
+    let why = server.measure(&bench.ask(4, &raw)).unwrap_err();
+    killer.join().unwrap();
+    assert!(format!("{why:#}").contains("the server died (signal: 9"), "{why:#}");
 }

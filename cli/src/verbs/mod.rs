@@ -1,6 +1,7 @@
 //! One file a verb; each has `Args` and `run`.
 
 pub mod doctor;
+pub mod fetch_server;
 pub mod heaps;
 pub mod import;
 pub mod report;

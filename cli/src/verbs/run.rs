@@ -27,10 +27,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Ended> {
     let heap = heaps::resolve(&args.heap, &heaps::find())?;
     let mut command = Command::new(&args.command[0]);
-    command.args(&args.command[1..]);
-    if heap.path.is_none() {
-        command.env_remove("LD_PRELOAD");
-    }
-    let error = command.envs(heap.environment()).exec();
+    heap.preload(&mut command);
+    let error = command.args(&args.command[1..]).exec();
     Err(error).with_context(|| format!("cannot start {}", args.command[0].to_string_lossy()))
 }

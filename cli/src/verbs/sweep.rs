@@ -101,14 +101,18 @@ fn begin(args: &Args, file: &Path) -> Result<Ended> {
         clients: args.clients.clone(),
     };
     let (plan, target) = plan(&file.display().to_string(), &text, &changes, &folder)?;
-    if args.dry_run {
-        screen::say(&words(&plan))?;
-        return Ok(Ended::Fine);
-    }
     let out = args.out.clone().unwrap_or_else(|| {
         let stem = file.file_stem().unwrap_or_default().to_string_lossy();
         PathBuf::from(format!("results/{stem}-{}", stamp()))
     });
+    let outlook = outlook(&plan, out.parent().unwrap_or(Path::new(".")));
+    if args.dry_run {
+        screen::say(&format!("{}\n{outlook}\n", words(&plan)))?;
+        return Ok(Ended::Fine);
+    }
+    if !args.quiet {
+        screen::note(&outlook);
+    }
     let planned = Planned {
         question: plan.question.clone(),
         notes: plan.notes.clone(),
@@ -118,6 +122,7 @@ fn begin(args: &Args, file: &Path) -> Result<Ended> {
     };
     let environment = environment::of(&plan.programs, plan.heaps.values());
     let bundle = Bundle::create(&out, &text, &environment, &planned)?;
+    bundle.keep(&planned.folder, &plan.experiment.files())?;
     sweep(args, &plan, target.as_ref(), bundle, &HashSet::new())
 }
 
@@ -156,9 +161,9 @@ fn resume(args: &Args, folder: &Path) -> Result<Ended> {
 }
 
 fn plan(name: &str, text: &str, changes: &Changes, folder: &Path) -> Result<(Plan, Box<dyn target::Target>)> {
-    let (experiment, notes) = Experiment::read(name, text)?.changed(changes)?;
+    let (experiment, notes) = Experiment::read(name, text)?.within(folder).changed(changes)?;
     let target = target::of(&experiment)?;
-    let mut plan = Plan::make(text, experiment, target.as_ref(), folder)?;
+    let mut plan = Plan::make(text, experiment, target.as_ref())?;
     plan.notes.splice(0..0, notes);
     Ok((plan, target))
 }
@@ -203,6 +208,32 @@ fn sweep(
     screen::say(&report::terminal(&judged.page(), screen::width(), screen::color()))?;
     screen::say(&format!("Report: {}\n", page.display()))?;
     Ok(fails(&args.fail_on, &judged))
+}
+
+/// What this plan can tell apart on this machine, as far as earlier sweeps in `results` know it.
+fn outlook(plan: &Plan, results: &Path) -> String {
+    /// A difference that most people care for.
+    const MATTERS: f64 = 0.05;
+    match judge::known_noise(results, &plan.experiment) {
+        Some((folder, noise)) => {
+            format!("By {} on this machine: {}", folder.display(), plan.sweep(noise).outlook(MATTERS))
+        }
+        None => {
+            let found = |noise: f64| plan.sweep(noise).detectable();
+            let cases: Vec<String> = [0.02, 0.05, 0.10]
+                .into_iter()
+                .filter_map(|noise| Some(format!("at {:.0} % {:.0} %", 100.0 * noise, 100.0 * found(noise)?)))
+                .collect();
+            match cases.as_slice() {
+                [] => "One round finds no loss with known certainty; ask for more with --rounds.".into(),
+                cases => format!(
+                    "How far measurements scatter here is not known yet. The smallest loss that {} rounds find: {}.",
+                    plan.rounds(),
+                    cases.join(", ")
+                ),
+            }
+        }
+    }
 }
 
 /// The plan in words, for `--dry-run`.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::noise::{Pool, Spread, along_clients};
+use super::noise::{Pool, Spread, along_clients, company};
 use super::planner::more_rounds;
 use super::table::{Group, Values};
 use super::{Comparison, DEFAULT_MARGIN, Estimate, Margin, MarginSource, Metric, Question, Verdict};
 
 /// The chance of calling a difference that is none, over all comparisons of one metric and test together.
-pub(super) const ALPHA: f64 = 0.05;
+pub const ALPHA: f64 = 0.05;
 /// A margin that comes from noise lies between these: nothing smaller matters to anyone, and no noise excuses calling a
 /// larger difference none.
 const LEAST_MARGIN: f64 = 0.01;
@@ -50,12 +50,17 @@ impl<'a> Judge<'a> {
         }
         let cells: Vec<Spread> = logs.iter().flatten().filter_map(|cell| Spread::of(&rounds_of(cell))).collect();
         let twins = twin_differences(group, &logs, &question.twins);
-        let within = (0..logs.len()).map(|base| Pool::of(&spreads_within(&logs, base), logs.len() - 1)).collect();
+        let within = |base: usize| {
+            let differences = differences_from(&logs, base);
+            let spreads = differences.iter().flatten().filter_map(|cell| Spread::of(&rounds_of(cell)));
+            Pool::of(&spreads.collect::<Vec<_>>(), logs.len() - 1, company(&differences))
+        };
+        let within = (0..logs.len()).map(within).collect();
         let once = match twins.len() {
             0..3 => along_clients(&logs, &group.clients),
             n => Some(Spread { variance: mean_square(&twins) / 2.0, df: n as f64 }),
         };
-        let noise = Noise { within, between: Pool::of(&cells, 1), once };
+        let noise = Noise { within, between: Pool::of(&cells, 1, company(&logs)), once };
         let margin = margin(metric, question, &twins, &noise);
         Some(Judge { metric, group, logs, noise, margin })
     }
@@ -189,9 +194,13 @@ fn within_rounds(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> Vec<f64> {
     a.iter().filter_map(|(round, x)| Some(x - b.get(round)?)).collect()
 }
 
-fn spreads_within(logs: &Values, base: usize) -> Vec<Spread> {
+/// Within rounds: every other variant less the base.
+fn differences_from(logs: &Values, base: usize) -> Values {
     let others = (0..logs.len()).filter(|v| *v != base);
-    others.flat_map(|v| logs[v].iter().zip(&logs[base])).filter_map(|(a, b)| Spread::of(&within_rounds(a, b))).collect()
+    let of_cell = |(a, b): (&BTreeMap<u32, f64>, &BTreeMap<u32, f64>)| {
+        a.iter().filter_map(|(round, x)| Some((*round, x - b.get(round)?))).collect()
+    };
+    others.map(|v| logs[v].iter().zip(&logs[base]).map(of_cell).collect()).collect()
 }
 
 /// The log ratios of twins to their originals, round by round.

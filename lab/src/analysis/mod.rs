@@ -18,6 +18,7 @@ mod words;
 use serde::{Deserialize, Serialize};
 
 use crate::record::Record;
+pub use compare::ALPHA;
 use compare::Judge;
 use table::{Group, Table, Values};
 

@@ -1,5 +1,7 @@
 //! How far measurements of one and the same thing scatter. All in logarithms, where 0.04 is a scatter of 4 %.
 
+use std::collections::BTreeMap;
+
 use statrs::distribution::{ChiSquared, ContinuousCDF, Normal, StudentsT};
 use statrs::function::gamma::digamma;
 
@@ -86,14 +88,15 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// `shared`: how many cells were made of each value: differences from one baseline share its values.
-    pub fn of(cells: &[Spread], shared: usize) -> Option<Pool> {
+    /// `shared`: how many cells were made of each value: differences from one baseline share its values. `alike`: how many cells
+    /// one independent cell is worth less for the company it keeps (see `company`), 1 or more.
+    pub fn of(cells: &[Spread], shared: usize, alike: f64) -> Option<Pool> {
         let sum: f64 = cells.iter().map(|c| c.df).sum();
         if sum == 0.0 {
             return None;
         }
         // Two differences with one baseline correlate by 1/2, their squares by 1/4.
-        let total_df = sum / (1.0 + (shared as f64 - 1.0) / 4.0);
+        let total_df = sum / (1.0 + (shared as f64 - 1.0) / 4.0) / alike;
         let pooled = cells.iter().map(|c| c.variance * c.df).sum::<f64>() / sum;
         let alike = Pool { common: pooled, weight: f64::INFINITY, total_df };
         let n = cells.len() as f64;
@@ -138,6 +141,38 @@ impl Pool {
     pub fn typical(&self) -> Spread {
         self.spread(None)
     }
+}
+
+/// What is measured within one life of a server is not independent: a life that is slow at 8 clients may be slow at 64. Given the
+/// values of each variant by client count and round, this is what the squares of `n` client counts that correlate by r are worth
+/// less than `n` independent ones: 1 + (n - 1) r^2.
+pub(super) fn company(values: &Values) -> f64 {
+    let (mut products, mut pairs, mut squares, mut cells) = (0.0, 0.0, 0.0, 0.0);
+    let mut counts = 0usize;
+    for variant in values {
+        let centred: Vec<BTreeMap<u32, f64>> = variant
+            .iter()
+            .filter(|cell| cell.len() > 1)
+            .map(|cell| {
+                let mean = cell.values().sum::<f64>() / cell.len() as f64;
+                cell.iter().map(|(round, v)| (*round, v - mean)).collect()
+            })
+            .collect();
+        counts = counts.max(centred.len());
+        for (at, cell) in centred.iter().enumerate() {
+            squares += cell.values().map(|v| v * v).sum::<f64>();
+            cells += 1.0;
+            for other in &centred[..at] {
+                products += cell.iter().filter_map(|(round, v)| Some(v * other.get(round)?)).sum::<f64>();
+                pairs += 1.0;
+            }
+        }
+    }
+    if pairs == 0.0 || squares == 0.0 {
+        return 1.0;
+    }
+    let correlation = ((products / pairs) / (squares / cells)).clamp(0.0, 1.0);
+    1.0 + (counts as f64 - 1.0) * correlation.powi(2)
 }
 
 /// Noise of one measurement where every cell was measured once: how far each lies from the straight line between its
@@ -219,12 +254,23 @@ mod tests {
     #[test]
     fn cells_of_one_noise_are_pooled_and_a_noisy_cell_keeps_its_own() {
         let alike: Vec<Spread> = (0..20).map(|i| Spread { variance: 1.0 + 0.01 * f64::from(i), df: 4.0 }).collect();
-        let pool = Pool::of(&alike, 1).expect("twenty cells");
+        let pool = Pool::of(&alike, 1, 1.0).expect("twenty cells");
         assert_eq!(pool.typical().df, 80.0);
         assert!((pool.typical().variance - 1.095).abs() < 1e-9);
         let mut one_noisy = alike;
         one_noisy.push(Spread { variance: 400.0, df: 4.0 });
-        let pool = Pool::of(&one_noisy, 1).expect("cells");
+        let pool = Pool::of(&one_noisy, 1, 1.0).expect("cells");
         assert!(pool.spread(one_noisy.last().copied()).variance > 10.0 * pool.typical().variance);
+    }
+
+    #[test]
+    fn what_moves_together_is_worth_less() {
+        let cell = |values: [f64; 4]| (1..).zip(values).collect::<BTreeMap<u32, f64>>();
+        let up = [1.0, 2.0, 3.0, 4.0];
+        assert!((company(&vec![vec![cell(up), cell(up), cell(up)]]) - 3.0).abs() < 1e-12);
+        // Two that have nothing to do with each other.
+        assert_eq!(company(&vec![vec![cell([1.0, -1.0, 1.0, -1.0]), cell([1.0, 1.0, -1.0, -1.0])]]), 1.0);
+        assert_eq!(company(&vec![vec![cell(up)]]), 1.0);
+        assert_eq!(company(&vec![vec![BTreeMap::new(), cell(up)]]), 1.0);
     }
 }

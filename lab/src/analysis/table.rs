@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::{Metric, Question};
-use crate::record::{Cell, Direction, Outcome, Record};
+use crate::record::{Cell, Direction, Factor, Outcome, Record};
 
 pub(super) struct Table<'a> {
     pub baseline: String,
@@ -33,40 +33,6 @@ pub(super) struct Group<'a> {
 /// The values of one metric: variant, client count, round.
 pub(super) type Values = Vec<Vec<BTreeMap<u32, f64>>>;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Factor {
-    Heap,
-    Server,
-    Config,
-    Engine,
-    Cpus,
-}
-
-const FACTORS: [Factor; 5] = [Factor::Heap, Factor::Server, Factor::Config, Factor::Engine, Factor::Cpus];
-
-impl Factor {
-    fn of(self, cell: &Cell) -> &str {
-        match self {
-            Factor::Heap => &cell.heap,
-            Factor::Server => &cell.server,
-            Factor::Config => &cell.config,
-            Factor::Engine => &cell.engine,
-            Factor::Cpus => &cell.cpus,
-        }
-    }
-
-    fn in_words(self, cell: &Cell) -> String {
-        match (self, self.of(cell)) {
-            (Factor::Heap, "") => "no heap named".into(),
-            (_, "") => "default".into(),
-            (Factor::Cpus, mask) if mask.bytes().all(|b| b.is_ascii_digit() || b",-".contains(&b)) => {
-                format!("cpus {mask}")
-            }
-            (_, value) => value.into(),
-        }
-    }
-}
-
 /// How cells are named: which factors make the variant, which the setting.
 struct Naming {
     variant: Vec<Factor>,
@@ -75,10 +41,9 @@ struct Naming {
 
 impl Naming {
     fn of(records: &[&Record], baseline: Option<&str>) -> Naming {
-        let varies = |f: &Factor| records.iter().any(|r| f.of(&r.cell) != f.of(&records[0].cell));
-        let varying: Vec<Factor> = FACTORS.into_iter().filter(varies).collect();
-        let is_named = |f: &&Factor| records.iter().any(|r| Some(f.in_words(&r.cell).as_str()) == baseline);
-        let compared = varying.iter().find(is_named).or(varying.first()).copied().unwrap_or(Factor::Heap);
+        let cells = records.iter().map(|r| &r.cell);
+        let varying = Factor::varying(cells.clone());
+        let compared = Factor::compared(cells, baseline).unwrap_or(Factor::Heap);
         let setting: Vec<Factor> = varying.iter().copied().filter(|f| *f != compared).collect();
         let crossed = Naming { variant: vec![compared], setting };
         let mut variants: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -97,12 +62,12 @@ impl Naming {
     }
 
     fn variant(&self, cell: &Cell) -> String {
-        self.variant.iter().map(|f| f.in_words(cell)).collect::<Vec<_>>().join(", ")
+        self.variant.iter().map(|f| f.in_words(f.of(cell))).collect::<Vec<_>>().join(", ")
     }
 
     fn test(&self, cell: &Cell) -> String {
         std::iter::once(cell.test.clone())
-            .chain(self.setting.iter().map(|f| f.in_words(cell)))
+            .chain(self.setting.iter().map(|f| f.in_words(f.of(cell))))
             .collect::<Vec<_>>()
             .join(", ")
     }
@@ -110,7 +75,8 @@ impl Naming {
 
 /// A cell as a person would name it.
 fn in_words(cell: &Cell) -> String {
-    let parts = FACTORS.into_iter().filter(|f| !f.of(cell).is_empty()).map(|f| f.in_words(cell));
+    let parts =
+        Factor::ALL.into_iter().map(|f| (f, f.of(cell))).filter(|(_, v)| !v.is_empty()).map(|(f, v)| f.in_words(v));
     let mut words: Vec<String> = std::iter::once(cell.test.clone()).chain(parts).collect();
     words.push(if cell.clients == 1 { "1 client".into() } else { format!("{} clients", cell.clients) });
     words.join(", ")
@@ -277,6 +243,6 @@ impl<'a> Group<'a> {
             return None;
         }
         let before = self.cells[v][fewest].iter().find(same_life)?;
-        Some((r.figures.rss_loaded? - before.figures.rss_loaded?) / f64::from(further)).filter(|g| *g >= 0.0)
+        Some((r.figures.rss_loaded? - before.figures.rss_loaded?) / f64::from(further))
     }
 }

@@ -4,6 +4,7 @@
 //! counters and this module gives what only the client knows: latencies, retries, reconnects. A checkpoint at the end of the warm-up
 //! makes it forget what it saw until then; what it reports at its end is of the window and of the moment until it stopped.
 
+use super::in_path;
 use crate::experiment::Load;
 use crate::placement;
 use crate::wrong::wrong;
@@ -194,15 +195,6 @@ fn raise_open_files(least: u64) {
     {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, least.min(hard), hard);
     }
-}
-
-/// A program in PATH, or where Debian puts what only root runs.
-pub fn in_path(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from))
-        .map(|d| d.join(name))
-        .find(|p| p.is_file())
 }
 
 /// Whether a help text has an option; sysbench takes `-` and `_` alike.

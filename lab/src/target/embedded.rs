@@ -37,6 +37,7 @@ impl Embedded {
             ("--rows", wish.rows.map(|v| v.to_string())),
             ("--value-bytes", wish.value_bytes.map(|v| v.to_string())),
             ("--range-rows", wish.range_rows.map(|v| v.to_string())),
+            ("--result", wish.result_kib.map(|v| v.to_string())),
             ("--distribution", wish.distribution.clone()),
             ("--mix", wish.mix.clone()),
             ("--write-buffer", wish.write_buffer_mib.map(|v| v.to_string())),
@@ -49,13 +50,13 @@ impl Embedded {
 
     fn command(&self, setting: &Setting) -> Command {
         let mut command = Command::new(&self.program);
+        setting.heap.put_under(&mut command);
         command
             .arg("--serve")
             .arg("--dir")
             .arg(setting.dir.join("data"))
             .args(["--seed", &setting.seed.to_string()])
             .args(&self.options)
-            .envs(setting.heap.environment())
             // Ctrl-C is for the lab, which ends its servers in order.
             .process_group(0)
             .stdin(Stdio::piped())
@@ -81,7 +82,8 @@ impl super::Target for Embedded {
     fn bindings(&self, setting: &Setting) -> Result<Vec<Proof>> {
         let log = setting.dir.join("bindings");
         let mut command = Command::new(&self.program);
-        command.arg("--version").envs(setting.heap.environment()).envs(proof::log_bindings(&log));
+        setting.heap.put_under(&mut command);
+        command.arg("--version").envs(proof::log_bindings(&log));
         let out = command.output().with_context(|| format!("cannot start {}", self.program.display()))?;
         if !out.status.success() {
             bail!(
@@ -245,7 +247,7 @@ impl Server for Life {
             involuntary_switches: number("involuntary_switches"),
             minor_faults: number("minor_faults"),
             major_faults: number("major_faults"),
-            watcher_cpu_s: Some(cost),
+            watcher_cpu_s: number("seconds").map(|s| cost * s),
             ..memory
         };
         let raw = PathBuf::from(format!("{}.json", ask.raw.display()));

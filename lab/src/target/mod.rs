@@ -4,6 +4,7 @@
 //! A target's proofs say what only it can know (the version that the server answers, its variables, its engine); what holds for every
 //! target (the heap in its memory, its CPU mask) is in `proof`.
 
+pub mod command;
 pub mod embedded;
 pub mod mariadb;
 mod process;
@@ -99,6 +100,6 @@ pub fn of(experiment: &Experiment) -> Result<Box<dyn Target>> {
     match &experiment.target {
         Wish::Embedded(wish) => Ok(Box::new(embedded::Embedded::new(wish)?)),
         Wish::Mariadb(wish) => Ok(Box::new(mariadb::Mariadb::new(wish, experiment)?)),
-        Wish::Command(_) => anyhow::bail!("this target is not built"),
+        Wish::Command(wish) => Ok(Box::new(command::CommandTarget::new(wish)?)),
     }
 }

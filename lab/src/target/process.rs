@@ -105,7 +105,12 @@ fn tail(log: &Path) -> String {
 pub fn last_words(text: &str) -> &str {
     let lines = || text.lines().rev().map(str::trim).filter(|l| !l.is_empty());
     let marked = |l: &&str| ["[ERROR]", "FATAL:", "got signal", "Out of memory"].iter().any(|w| l.contains(w));
-    lines().find(marked).or_else(|| lines().next()).unwrap_or("it said nothing")
+    // A server's farewell says nothing of why.
+    lines()
+        .find(|l| marked(l) && !l.ends_with("Aborting"))
+        .or_else(|| lines().find(marked))
+        .or_else(|| lines().next())
+        .unwrap_or("it said nothing")
 }
 
 #[cfg(test)]
@@ -162,6 +167,7 @@ mod tests {
     #[test]
     fn words_that_say_most() {
         assert_eq!(last_words("a\n[ERROR] b\nc\n"), "[ERROR] b");
+        assert_eq!(last_words("[ERROR] why\nb\n[ERROR] Aborting\n"), "[ERROR] why");
         assert_eq!(last_words("a\nb\n\n"), "b");
         assert_eq!(last_words(""), "it said nothing");
     }

@@ -140,9 +140,8 @@ fn host(m: &mut Markup, records: &[Record]) {
     let fastest = figure(|r| r.figures.host_speed).reduce(f64::max);
     if let (Some(slowest), Some(fastest)) = (slowest, fastest) {
         m.el("p").text(format!(
-            "A fixed loop beside each trial ran at {} to {} of its fastest: the machine's own speed varied by that much.",
-            words::number(slowest),
-            words::number(fastest)
+            "A fixed loop beside each trial ran at {} of its fastest or more: the machine's own speed varied by that much.",
+            words::percent(slowest / fastest)
         ));
     }
     let share = |r: &Record| Some(r.figures.watcher_cpu_s? / r.figures.seconds.filter(|s| *s > 0.0)?);

@@ -35,6 +35,10 @@ pub struct Config {
 /// The groups of an option file that the server reads.
 const GROUPS: [&str; 5] = ["mysqld", "server", "mariadb", "mariadbd", "galera"];
 
+/// What the lab alone decides: a wish for one of these could lead it to somebody's data, or lead somebody to its server.
+const OURS: [&str; 9] =
+    ["datadir", "socket", "pid_file", "basedir", "tmpdir", "skip_networking", "port", "bind_address", "user"];
+
 /// Options that may well be given more than once.
 const REPEATABLE: [&str; 4] = ["plugin_load_add", "binlog_do_db", "binlog_ignore_db", "performance_schema_instrument"];
 
@@ -64,6 +68,9 @@ impl Config {
             let file = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             config.wishes.extend(read(&file, &text)?);
             config.text.push_str(&format!("# {file}\n{}\n", text.trim_end()));
+        }
+        if let Some(wish) = config.wishes.iter().find(|w| OURS.contains(&w.key.as_str())) {
+            return Err(wrong(format!("{}: {} is for the lab to set; remove it", wish.place(), wish.key)));
         }
         Ok(config)
     }
@@ -101,11 +108,8 @@ impl Config {
             for earlier in self.wishes[..at].iter().filter(|e| e.key == wish.key) {
                 let same = same(&earlier.value(), &wish.value());
                 holds &= same || earlier.source != wish.source;
-                let place = |w: &Wish| {
-                    if w.line == 0 { w.source.clone() } else { format!("{}:{}", w.source, w.line) }
-                };
                 let (key, first, last) = (&wish.key, earlier.value(), wish.value());
-                found.push(format!("{key} is {first} in {} and {last} in {}", place(earlier), place(wish)));
+                found.push(format!("{key} is {first} in {} and {last} in {}", earlier.place(), wish.place()));
             }
         }
         let found = if found.is_empty() { "no".to_string() } else { found.join("; ") };
@@ -126,6 +130,10 @@ impl Config {
 }
 
 impl Wish {
+    fn place(&self) -> String {
+        if self.line == 0 { self.source.clone() } else { format!("{}:{}", self.source, self.line) }
+    }
+
     fn value(&self) -> String {
         self.value.clone().unwrap_or_else(|| "ON".into())
     }
@@ -154,8 +162,11 @@ fn read(file: &str, text: &str) -> Result<Vec<Wish>> {
         }
         if let Some(group) = text.strip_prefix('[') {
             let group = group.split(']').next().unwrap_or_default();
-            // `mysqld-8.0`, `mariadb-10.11`: for one release only.
-            ours = GROUPS.contains(&group.split('-').next().unwrap_or(group));
+            if GROUPS.iter().any(|g| group.strip_prefix(g).is_some_and(|rest| rest.starts_with('-'))) {
+                let what = "a group for one release; put its lines into [mysqld], or into a fragment for that release";
+                return Err(wrong(format!("{file}:{line}: [{group}]: {what}")));
+            }
+            ours = GROUPS.contains(&group);
         } else if ours {
             let (key, value) = match text.split_once('=') {
                 Some((key, value)) => (key, Some(bare(value))),

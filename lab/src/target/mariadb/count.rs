@@ -14,7 +14,8 @@ pub fn of(test: &str, extra: &[String]) -> Count {
     // Without transactions a test of many statements has no counter of its own.
     let bare = extra.iter().any(|e| {
         let e = e.trim_start_matches('-').replace('-', "_");
-        e == "skip_trx" || e == "skip_trx=on"
+        let (key, value) = e.split_once('=').unwrap_or((&e, "on"));
+        key == "skip_trx" && !["off", "false", "0"].contains(&value)
     });
     let names: &'static [&'static str] = match test {
         "oltp_point_select" | "select_random_ranges" | "select_random_points" => &["Com_select"],

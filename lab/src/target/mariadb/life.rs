@@ -3,10 +3,10 @@
 //! The **window** opens when sysbench says that all its threads work and the server counts as many connections, after the warm-up.
 //! At both edges the server's counters are read with the time of the answer; the rate is their difference over that time.
 
-use super::Up;
 use super::count::{self, Count};
 use super::engine::Engine;
 use super::sql::Status;
+use super::{Kit, Up};
 use crate::experiment::Load;
 use crate::load::sysbench::{self, DATABASE, Report, Run, Running, Sysbench, Test};
 use crate::observe::{self, Depth, Watch};
@@ -36,20 +36,19 @@ pub struct Life {
 }
 
 impl Life {
-    pub fn new(up: Up, version: String, engine: Engine, sysbench: Sysbench, load: &Load, setting: &Setting) -> Life {
-        let test = setting.cell.test.clone();
-        Life {
+    pub fn new(up: Up, kit: Kit, test: String, load: &Load, setting: &Setting) -> Result<Life> {
+        Ok(Life {
             up,
-            version,
-            engine,
-            sysbench,
+            version: kit.prefix.version,
+            engine: kit.engine,
+            sysbench: Sysbench::find()?,
             count: count::of(&test, &load.extra),
             load: load.clone(),
             test,
             cpus: setting.cpus.map_or_else(placement::allowed, <[usize]>::to_vec),
             client_cpus: setting.client_cpus.map(<[usize]>::to_vec),
             logged: 0,
-        }
+        })
     }
 
     fn poll(&mut self) -> Result<Status> {
@@ -148,7 +147,8 @@ impl Life {
             latency_p99_ms: report.percentile(0.99),
             latency_p999_ms: report.percentile(0.999),
             retries: report.ignored,
-            watcher_cpu_s: Some(cost),
+            watcher_cpu_s: Some(cost * seconds),
+            server_says_used: last.get("Memory_used"),
             ..Figures::default()
         };
         observe::window(&before, &after, &mut figures);
@@ -315,9 +315,12 @@ impl Server for Life {
         let result = self.trial(ask, &beside("sysbench.txt"));
         let log = beside("server.log");
         let kept = self.keep_log(&log)?;
+        let config = beside("my.cnf");
+        fs::write(&config, self.up.config.file()).with_context(|| format!("cannot write {}", config.display()))?;
         match result {
             Ok(mut measured) => {
                 measured.raw.extend(kept.then_some(log));
+                measured.raw.push(config);
                 Ok(measured)
             }
             // A lost connection is what we see of a dying server; it may take a moment to be dead.

@@ -14,11 +14,13 @@ mod sql;
 
 use super::process::Process;
 use super::{Program, Server, Setting};
+use crate::digest;
 use crate::experiment::{Experiment, Load, Mariadb as Wish, Prepare};
 use crate::heaps::glibc;
 use crate::load::sysbench::{DATABASE, Sysbench, Test};
 use crate::proof;
 use crate::record::{Cell, Proof};
+use crate::wrong::wrong;
 use anyhow::{Context, Result, bail};
 use config::Config;
 use engine::Engine;
@@ -40,12 +42,32 @@ const STOP: Duration = Duration::from_secs(120);
 pub struct Mariadb {
     wish: Wish,
     load: Load,
+    folder: PathBuf,
     sysbench: Sysbench,
 }
 
 impl Mariadb {
     pub fn new(wish: &Wish, experiment: &Experiment) -> Result<Mariadb> {
-        Ok(Mariadb { wish: wish.clone(), load: experiment.load.clone(), sysbench: Sysbench::find()? })
+        Ok(Mariadb {
+            wish: wish.clone(),
+            load: experiment.load.clone(),
+            folder: experiment.folder.clone(),
+            sysbench: Sysbench::find()?,
+        })
+    }
+
+    fn fragment(&self, cell: &Cell) -> Option<PathBuf> {
+        (!cell.config.is_empty()).then(|| self.folder.join(&cell.config))
+    }
+
+    /// What sysbench calls the cell's test: one of its own, or a Lua file.
+    fn script(&self, cell: &Cell) -> Result<String> {
+        if !cell.test.ends_with(".lua") {
+            return Ok(cell.test.clone());
+        }
+        let file = self.folder.join(&cell.test);
+        let file = file.canonicalize().map_err(|e| wrong(format!("load.tests: {}: {e}", file.display())))?;
+        Ok(file.display().to_string())
     }
 
     /// Everything that a cell fixes, looked up and checked.
@@ -53,7 +75,7 @@ impl Mariadb {
         let prefix = prefix::find(&cell.server)?;
         let engine = Engine::of(&cell.engine);
         let plugin = engine.load(&prefix)?;
-        let fragment = (!cell.config.is_empty()).then(|| PathBuf::from(&cell.config));
+        let fragment = self.fragment(cell);
         let mut config = Config::new(&self.wish.options, fragment.as_deref())?;
         if let Some(plugin) = plugin {
             config.need("plugin_load_add", plugin);
@@ -61,20 +83,18 @@ impl Mariadb {
         Ok(Kit { prefix, engine, config })
     }
 
-    fn test<'a>(&'a self, cell: &'a Cell, engine: &'a Engine, socket: &'a Path) -> Test<'a> {
-        Test { name: &cell.test, load: &self.load, engine: &engine.sql, socket }
-    }
-
     fn rows(&self, cell: &Cell, kit: &Kit, up: &mut Up) -> Result<()> {
         up.sql.run(&format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))?;
-        self.sysbench.prepare(&self.test(cell, &kit.engine, &up.socket.path))
+        let script = self.script(cell)?;
+        let test = Test { name: &script, load: &self.load, engine: &kit.engine.sql, socket: &up.socket.path };
+        self.sysbench.prepare(&test)
     }
 
     /// The folder with this cell's data, ready to be copied: made now if it is the first to ask.
     fn prepared(&self, setting: &Setting, kit: &Kit) -> Result<PathBuf> {
         let (cell, load) = (setting.cell, &self.load);
         let schema =
-            if cell.test.ends_with(".lua") { crate::digest::of_file(Path::new(&cell.test))? } else { "oltp".into() };
+            if cell.test.ends_with(".lua") { digest::of_file(Path::new(&self.script(cell)?))? } else { "oltp".into() };
         let key = [
             &kit.prefix.server.display().to_string(),
             &kit.prefix.version,
@@ -130,7 +150,8 @@ impl Mariadb {
         fs::write(&file, config.file()).with_context(|| format!("cannot write {}", file.display()))?;
         let log = setting.dir.join("error.log");
         let mut command = Command::new(&kit.prefix.server);
-        command.arg(format!("--defaults-file={}", file.display())).envs(setting.heap.environment()).envs(env.to_vec());
+        setting.heap.put_under(&mut command);
+        command.arg(format!("--defaults-file={}", file.display())).envs(env.to_vec());
         let mut process = Process::start(&mut command, setting.cpus, &log)?;
         let sql = answer(&mut process, &socket.path)?;
         Ok(Up { process, sql, socket, config, log })
@@ -177,6 +198,12 @@ impl super::Target for Mariadb {
             let path = kit.prefix.plugin(&format!("{plugin}.so")).context("the plugin was here")?;
             programs.push(Program { what: format!("plugin {plugin}"), path });
         }
+        if let Some(path) = self.fragment(cell) {
+            programs.push(Program { what: format!("config {}", cell.config), path });
+        }
+        if cell.test.ends_with(".lua") {
+            programs.push(Program { what: format!("test {}", cell.test), path: self.script(cell)?.into() });
+        }
         Ok(programs)
     }
 
@@ -202,7 +229,7 @@ impl super::Target for Mariadb {
         if self.load.prepare == Prepare::Fresh {
             self.rows(setting.cell, &kit, &mut up)?;
         }
-        Ok(Box::new(Life::new(up, kit.prefix.version, kit.engine, Sysbench::find()?, &self.load, setting)))
+        Ok(Box::new(Life::new(up, kit, self.script(setting.cell)?, &self.load, setting)?))
     }
 
     fn seconds_to_start(&self) -> f64 {

@@ -1,7 +1,7 @@
 //! Where a server's programs lie: Debian's, or an unpacked prefix of MariaDB or MySQL, in any of their layouts.
 
 use crate::fetch;
-use crate::load::sysbench::in_path;
+use crate::load::in_path;
 use crate::wrong::wrong;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
