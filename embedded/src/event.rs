@@ -11,6 +11,7 @@ pub enum Event {
     Second(Second),
     Result(Box<Figures>),
     Settled(Settled),
+    Renewed(Renewed),
     Checked(Checked),
     Error { message: String },
 }
@@ -82,6 +83,11 @@ pub struct Settled {
     pub waited_s: f64,
     /// False when the time ran out first.
     pub quiet: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Renewed {
+    pub prepare_s: f64,
 }
 
 #[derive(Debug, Serialize)]

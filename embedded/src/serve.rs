@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 enum Command {
     Run(Wish),
     Settle { timeout_s: f64 },
+    Renew,
     Check,
     Quit,
 }
@@ -52,7 +53,7 @@ pub fn serve(args: &Args, mut inbox: Inbox) -> Result<(), Failure> {
         }
         let answer = match command(&line) {
             Ok(Command::Quit) => break,
-            Ok(command) => answer(command, &mut database, work, &mut inbox),
+            Ok(command) => answer(command, &mut database, work, args.seed, &mut inbox),
             Err(message) => Ok(Some(Event::Error { message })),
         };
         match answer {
@@ -89,13 +90,19 @@ fn command(line: &str) -> Result<Command, String> {
             inside("warmup_s", wish.warmup_s, 0.0, 3_600.0)?;
         }
         Command::Settle { timeout_s } => inside("timeout_s", timeout_s, 0.0, 3_600.0)?,
-        Command::Check | Command::Quit => {}
+        Command::Renew | Command::Check | Command::Quit => {}
     }
     Ok(command)
 }
 
 /// Does one command; `None` if a signal came.
-fn answer(command: Command, database: &mut Database, work: Work, inbox: &mut Inbox) -> Result<Option<Event>, Failure> {
+fn answer(
+    command: Command,
+    database: &mut Database,
+    work: Work,
+    seed: u64,
+    inbox: &mut Inbox,
+) -> Result<Option<Event>, Failure> {
     Ok(match command {
         Command::Run(wish) => {
             run::run(database, work, wish, inbox, &mut tell)?.map(|figures| Event::Result(Box::new(figures)))
@@ -103,6 +110,7 @@ fn answer(command: Command, database: &mut Database, work: Work, inbox: &mut Inb
         Command::Settle { timeout_s } => {
             database.settle(Duration::from_secs_f64(timeout_s), inbox)?.map(Event::Settled)
         }
+        Command::Renew => database.renew(work.rows, seed, inbox)?.map(Event::Renewed),
         Command::Check => database.check(inbox)?.map(Event::Checked),
         Command::Quit => None,
     })
@@ -132,6 +140,7 @@ mod tests {
         );
         assert_eq!(command(r#"{"do":"settle","timeout_s":5}"#), Ok(Command::Settle { timeout_s: 5.0 }));
         assert_eq!(command(r#" {"do":"check"} "#), Ok(Command::Check));
+        assert_eq!(command(r#"{"do":"renew"}"#), Ok(Command::Renew));
     }
 
     #[test]
