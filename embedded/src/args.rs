@@ -1,6 +1,6 @@
 //! The command line. What clap refuses ends with exit code 2 and clap's own message.
 
-use crate::keys::Distribution;
+use crate::keys::{Distribution, Writes};
 use crate::mix::Mix;
 use crate::row;
 use clap::Parser;
@@ -55,6 +55,10 @@ pub struct Args {
     /// Which rows are asked for: all alike; zipf with exponent 0.8; pareto with 80 % of requests on 20 % of rows
     #[arg(long, value_enum, default_value_t = Distribution::Uniform)]
     pub distribution: Distribution,
+
+    /// Which rows a client updates, deletes and inserts: of its own share, so that no two transactions conflict, or any
+    #[arg(long, value_enum, default_value_t = Writes::Own)]
+    pub writes: Writes,
 
     /// Operations of one transaction
     #[arg(long, value_name = "KIND=N,...", default_value_t = Mix::default())]

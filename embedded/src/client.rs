@@ -8,7 +8,7 @@
 //! client deleted in an earlier transaction, and a new id only when it has none.
 
 use crate::database::{self, Account, Ledger, Table};
-use crate::keys::Keys;
+use crate::keys::{Keys, Share, Writes};
 use crate::mix::{Kind, Mix};
 use crate::row;
 use crate::run::{Phase, Shared};
@@ -32,6 +32,7 @@ const CODES: usize = 18;
 pub struct Work {
     pub mix: Mix,
     pub keys: Keys,
+    pub writes: Writes,
     pub rows: u64,
     pub range_rows: u64,
     pub value_bytes: usize,
@@ -53,6 +54,8 @@ pub struct Client<'a> {
     table: Table<'a>,
     ledger: &'a Ledger,
     work: Work,
+    /// None: it writes any row.
+    share: Option<Share>,
     rng: SmallRng,
     /// The operations of the transaction under way, with the id that each begins at.
     plan: Vec<(Kind, u64)>,
@@ -99,7 +102,14 @@ fn damaged(id: u64) -> Trouble {
 }
 
 impl<'a> Client<'a> {
-    pub fn new(table: Table<'a>, ledger: &'a Ledger, work: Work, hole: Option<u64>, seed: u64) -> Client<'a> {
+    pub fn new(
+        table: Table<'a>,
+        ledger: &'a Ledger,
+        work: Work,
+        share: Share,
+        hole: Option<u64>,
+        seed: u64,
+    ) -> Client<'a> {
         let operations = work.mix.operations().count();
         let mut holes = VecDeque::with_capacity(HOLES);
         holes.extend(hole);
@@ -107,6 +117,7 @@ impl<'a> Client<'a> {
             table,
             ledger,
             work,
+            share: (work.writes == Writes::Own).then_some(share),
             rng: SmallRng::seed_from_u64(seed),
             plan: Vec::with_capacity(operations),
             row: vec![0; work.value_bytes],
@@ -157,7 +168,11 @@ impl<'a> Client<'a> {
         for kind in self.work.mix.operations() {
             let id = match kind {
                 Kind::Insert => self.holes.pop_front().unwrap_or_else(|| self.ledger.fresh()),
-                _ => self.work.keys.draw(&mut self.rng),
+                Kind::Point | Kind::Range => self.work.keys.draw(&mut self.rng),
+                Kind::Update | Kind::Delete => {
+                    let id = self.work.keys.draw(&mut self.rng);
+                    self.share.map_or(id, |share| share.own(id, self.work.rows))
+                }
             };
             self.plan.push((kind, id));
         }
@@ -201,7 +216,7 @@ impl<'a> Client<'a> {
     }
 
     fn attempt(&mut self) -> Result<(), Trouble> {
-        let Client { table, work, rng, plan, row, effects, .. } = self;
+        let Client { table, work, share, rng, plan, row, effects, .. } = self;
         let rows = &table.rows;
         effects.clear();
         let mut transaction = table.begin()?;
@@ -248,7 +263,11 @@ impl<'a> Client<'a> {
                 Kind::Delete => {
                     let mut found = None;
                     for attempt in 0..DELETE_TRIES {
-                        let id = if attempt == 0 { id } else { rng.random_range(0..work.rows) };
+                        let id = match (attempt, share.as_ref()) {
+                            (0, _) => id,
+                            (_, None) => rng.random_range(0..work.rows),
+                            (_, Some(share)) => share.own(rng.random_range(0..work.rows), work.rows),
+                        };
                         if let Some(k) = read(id)? {
                             found = Some((id, k));
                             break;

@@ -23,6 +23,7 @@ pub struct Ready {
     pub rows: u64,
     pub value_bytes: u32,
     pub distribution: String,
+    pub writes: String,
     pub mix: String,
     pub range_rows: u64,
     pub result_kib: u32,

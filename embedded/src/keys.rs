@@ -27,6 +27,39 @@ impl std::fmt::Display for Distribution {
     }
 }
 
+/// Which rows a client writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Writes {
+    /// Those of its own share, every n-th of n clients: no two transactions are in each other's way.
+    Own,
+    /// Any.
+    Any,
+}
+
+impl std::fmt::Display for Writes {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.write_str(match self {
+            Writes::Own => "own",
+            Writes::Any => "any",
+        })
+    }
+}
+
+/// A client's share of the ids: those that leave `place` when divided by `clients`.
+#[derive(Clone, Copy, Debug)]
+pub struct Share {
+    pub place: u64,
+    pub clients: u64,
+}
+
+impl Share {
+    /// The id of the share that is nearest below or above `id` in its block of `clients` ids; `id` itself where the share is empty.
+    pub fn own(self, id: u64, rows: u64) -> u64 {
+        let mine = id - id % self.clients + self.place;
+        if mine < rows { mine } else { mine.checked_sub(self.clients).unwrap_or(id) }
+    }
+}
+
 /// Draws ids in `0..rows`.
 #[derive(Clone, Copy)]
 pub struct Keys {
@@ -68,6 +101,22 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_do_not_meet_and_stay_inside() {
+        for (rows, clients) in [(1000, 7), (20, 20), (21, 20), (5, 1)] {
+            let mut owner = vec![None; rows as usize];
+            for place in 0..clients {
+                for id in 0..rows {
+                    let own = Share { place, clients }.own(id, rows);
+                    assert!(own < rows);
+                    assert!(owner[own as usize].replace(place).is_none_or(|before| before == place), "{own} of {rows}");
+                }
+            }
+        }
+        // More clients than rows: those without a share write anywhere.
+        assert_eq!(Share { place: 9, clients: 10 }.own(3, 5), 3);
+    }
     use rand::SeedableRng;
     use rand::rngs::SmallRng;
 

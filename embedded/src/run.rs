@@ -8,6 +8,7 @@ use crate::client::{Client, Counts, Work};
 use crate::database::Database;
 use crate::event::{Event, Figures, Latency, Second};
 use crate::inbox::Inbox;
+use crate::keys::Share;
 use crate::mix::Kind;
 use crate::usage::Usage;
 use serde::Deserialize;
@@ -132,7 +133,8 @@ pub fn run(
             for place in 0..wish.clients as usize {
                 // Seeds of neighbouring runs must not share clients.
                 let seed = wish.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(place as u64);
-                let client = Client::new(database.table()?, &database.ledger, work, holes.pop(), seed);
+                let share = Share { place: place as u64, clients: u64::from(wish.clients) };
+                let client = Client::new(database.table()?, &database.ledger, work, share, holes.pop(), seed);
                 let shared = &shared;
                 let started = thread::Builder::new()
                     .name(format!("client-{place}"))

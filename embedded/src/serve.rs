@@ -35,6 +35,7 @@ pub fn serve(args: &Args, mut inbox: Inbox) -> Result<(), Failure> {
         rows: args.rows,
         value_bytes: args.value_bytes,
         distribution: args.distribution.to_string(),
+        writes: args.writes.to_string(),
         mix: args.mix.to_string(),
         range_rows: args.range_rows,
         result_kib: args.result,
@@ -70,6 +71,7 @@ pub fn work(args: &Args) -> Work {
     Work {
         mix: args.mix,
         keys: Keys::new(args.distribution, args.rows),
+        writes: args.writes,
         rows: args.rows,
         range_rows: args.range_rows,
         value_bytes: args.value_bytes as usize,

@@ -53,6 +53,7 @@ pub struct Embedded {
     pub range_rows: Option<u64>,
     pub result_kib: Option<u32>,
     pub distribution: Option<String>,
+    pub writes: Option<String>,
     pub mix: Option<String>,
     pub write_buffer_mib: Option<u32>,
     pub cache_mib: Option<u32>,

@@ -39,6 +39,7 @@ impl Embedded {
             ("--range-rows", wish.range_rows.map(|v| v.to_string())),
             ("--result", wish.result_kib.map(|v| v.to_string())),
             ("--distribution", wish.distribution.clone()),
+            ("--writes", wish.writes.clone()),
             ("--mix", wish.mix.clone()),
             ("--write-buffer", wish.write_buffer_mib.map(|v| v.to_string())),
             ("--cache", wish.cache_mib.map(|v| v.to_string())),
