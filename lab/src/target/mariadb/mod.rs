@@ -25,6 +25,7 @@ use anyhow::{Context, Result, bail};
 use config::Config;
 use engine::Engine;
 use life::Life;
+use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::geteuid;
 use prefix::Prefix;
 use sql::Sql;
@@ -172,7 +173,9 @@ impl Mariadb {
         let statements = clients * (9 * u64::from(self.load.tables) + 2) + 1000;
         config.need_at_least("max_prepared_stmt_count", statements.max(16_382));
         // A client uses one table at a time; as many again, since they do not share evenly.
-        let open = (2 * clients).max(2000);
+        // Where the kernel allows fewer files than that, the server would take less than we asked for.
+        let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(_, hard)| hard);
+        let open = (2 * clients).max(2000).min(files.saturating_sub(clients + 100) / 2);
         config.need_at_least("table_open_cache", open);
         config.need("open_files_limit", clients + 2 * open + 1000);
         // What is dumped at an end is loaded at the next start: restored data are as warm as prepared ones.
