@@ -21,7 +21,7 @@ pub enum Ended {
 
 #[derive(Parser)]
 #[command(name = "evenkeel", version, max_term_width = 100, arg_required_else_help = true)]
-/// Runs a real database under every heap on this machine, finds where throughput falls, and says whether the heap is to blame
+/// Runs a real database under every heap on this machine, finds where throughput falls, and says which heap it should run on
 #[command(
     after_help = "Exit codes: 0 fine, 1 a verdict that --fail-on asked to fail on (or a folder that does not verify), 2 wrong use, \
 3 the run could not be done.\n\nBegin with: evenkeel sweep experiments/try.toml"

@@ -34,14 +34,15 @@ pub fn judge(folder: &Path) -> Result<Judged> {
     }
     let name = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
     let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let redo = vec![
-        format!("evenkeel verify {name}"),
-        format!("evenkeel report {name}"),
-        format!("evenkeel sweep {name}/{}{}", bundle::EXPERIMENT, planned.changes.as_options()),
-    ];
+    let environment = bundle::environment(folder);
+    let again = match environment["imported_from"].as_array() {
+        Some(files) => files.iter().filter_map(|f| f.as_str()).fold("evenkeel import".to_string(), |c, f| c + " " + f),
+        None => format!("evenkeel sweep {name}/{}{}", bundle::EXPERIMENT, planned.changes.as_options()),
+    };
+    let redo = vec![format!("evenkeel verify {name}"), format!("evenkeel report {name}"), again];
     Ok(Judged {
         experiment: bundle::experiment(folder).unwrap_or_default(),
-        environment: bundle::environment(folder),
+        environment,
         planned,
         records,
         analysis,

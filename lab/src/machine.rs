@@ -189,7 +189,7 @@ fn programs() -> Vec<Finding> {
                 Some(path) => {
                     let out = Command::new(&path).arg("--version").output().ok();
                     let said = out.and_then(|o| String::from_utf8(o.stdout).ok()).unwrap_or_default();
-                    let version = said.lines().next().unwrap_or_default().trim().to_string();
+                    let version = without_colours(said.lines().next().unwrap_or_default()).trim().to_string();
                     finding(program, Grade::Good, if version.is_empty() { path } else { version })
                 }
                 None => finding(program, Grade::Lacks, format!("not here, for {purpose}: apt-get install {package}")),
@@ -198,9 +198,22 @@ fn programs() -> Vec<Finding> {
         .collect()
 }
 
+/// Some programs colour their version, whoever reads it.
+fn without_colours(text: &str) -> String {
+    let mut parts = text.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_string();
+    parts.fold(first, |plain, part| plain + part.split_once('m').map_or("", |(_, rest)| rest))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_go() {
+        assert_eq!(without_colours("\u{1b}[1mApache Maven 3.8.7\u{1b}[m"), "Apache Maven 3.8.7");
+        assert_eq!(without_colours("sysbench 1.0.20"), "sysbench 1.0.20");
+    }
 
     #[test]
     fn every_finding_says_something() {

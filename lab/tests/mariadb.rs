@@ -219,3 +219,47 @@ fn a_server_that_dies_says_how() {
     killer.join().unwrap();
     assert!(format!("{why:#}").contains("the server died (signal: 9"), "{why:#}");
 }
+
+/// A test of one's own: one row, read in a transaction.
+const LUA: &str = r#"
+sysbench.cmdline.options = { table_size = {"rows", 10} }
+function thread_init()
+  driver = sysbench.sql.driver()
+  connection = driver:connect()
+end
+function thread_done() connection:disconnect() end
+function prepare()
+  local connection = sysbench.sql.driver():connect()
+  connection:query("CREATE TABLE own (id INT PRIMARY KEY, v INT) ENGINE = InnoDB")
+  for id = 1, sysbench.opt.table_size do
+    connection:query(string.format("INSERT INTO own VALUES (%d, %d)", id, id))
+  end
+end
+function event()
+  connection:query("BEGIN")
+  connection:query("SELECT v FROM own WHERE id = 1")
+  connection:query("COMMIT")
+end
+"#;
+
+#[test]
+fn a_lua_file_is_a_test() {
+    let Some(bench) = Bench::new("lua") else { return };
+    fs::write(bench.dir.join("own.lua"), LUA).unwrap();
+    let text = "title = \"t\"\n[target.mariadb]\n[load]\ntests = [\"own.lua\"]\nseconds = 1.5\nrows = 50\n\
+                [factors]\nheap = [\"glibc\"]\nclients = [4]\n";
+    let experiment = Experiment::read("t.toml", text).unwrap().within(&bench.dir);
+    let target = target::of(&experiment).unwrap();
+    let cell = cell("own.lua");
+    assert!(target.programs(&cell).unwrap().iter().any(|p| p.what == "test own.lua"));
+    let (dirs, heap) = (bench.dirs(), heaps::glibc());
+    let mut server = target.start(&bench.setting(&dirs, &cell, &heap)).unwrap();
+    hold(&server.proofs().unwrap());
+    let raw = bench.dir.join("raw/1");
+    let measured = server.measure(&bench.ask(4, &raw)).unwrap();
+    sane(&measured, 4.0);
+    // One statement of three is a commit, and each transaction has one.
+    let reported = measured.figures.tps_reported.unwrap();
+    assert!(measured.figures.tps.unwrap() < 2.0 * reported && 2.0 * measured.figures.tps.unwrap() > reported);
+    hold(&server.stop().unwrap());
+}
