@@ -95,7 +95,7 @@ pub fn run(
 }
 
 /// Whether the control lost throughput at some client count and gained none at any.
-fn control_is_worse(question: &Question, records: &[Record]) -> (bool, String) {
+pub fn control_is_worse(question: &Question, records: &[Record]) -> (bool, String) {
     let analysis = analyse(question, records);
     let verdicts: Vec<Verdict> = analysis
         .tests
