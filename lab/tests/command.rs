@@ -2,7 +2,7 @@
 //! "glibc" the proof must fail.
 
 use lab::experiment::Experiment;
-use lab::heaps;
+use lab::heaps::{self, Heap};
 use lab::record::{Cell, Proof};
 use lab::target::{self, Ask, Setting, Target};
 use std::fs;
@@ -25,6 +25,10 @@ heap = ["glibc"]
 clients = [8]
 "#;
 
+fn setting<'a>(cell: &'a Cell, heap: &'a Heap, dir: &'a Path) -> Setting<'a> {
+    Setting { cell, heap, cpus: None, client_cpus: None, dir, store: dir, most_clients: 8, seed: 1 }
+}
+
 fn target(text: &str) -> Box<dyn Target> {
     target::of(&Experiment::read("redis.toml", text).unwrap()).unwrap()
 }
@@ -39,16 +43,7 @@ fn redis_lives_is_measured_and_its_heap_is_seen() {
     fs::create_dir_all(&dir).unwrap();
     let cell = Cell { test: "set".into(), heap: "glibc".into(), clients: 8, ..Cell::default() };
     let glibc = heaps::glibc();
-    let setting = Setting {
-        cell: &cell,
-        heap: &glibc,
-        cpus: None,
-        client_cpus: None,
-        dir: &dir,
-        store: &dir,
-        most_clients: 8,
-        seed: 1,
-    };
+    let setting = setting(&cell, &glibc, &dir);
     let target = target(REDIS);
     let programs = target.programs(&cell).unwrap();
     assert_eq!(programs.iter().map(|p| p.what.as_str()).collect::<Vec<_>>(), ["server", "load"]);
@@ -100,16 +95,7 @@ fn a_server_that_never_gets_ready_is_given_up() {
         .replace("rate =", "start_s = 0.3\nrate =");
     let cell = Cell { test: "set".into(), heap: "glibc".into(), ..Cell::default() };
     let glibc = heaps::glibc();
-    let setting = Setting {
-        cell: &cell,
-        heap: &glibc,
-        cpus: None,
-        client_cpus: None,
-        dir: &dir,
-        store: &dir,
-        most_clients: 8,
-        seed: 1,
-    };
+    let setting = setting(&cell, &glibc, &dir);
     let why = target(&text).start(&setting).err().expect("an error").to_string();
     assert!(why.contains("not ready after") && why.contains("false did not succeed"), "{why}");
     fs::remove_dir_all(dir).unwrap();
