@@ -268,7 +268,7 @@ impl Span {
         // unless upkeep has pages of it in hand just now. The bits decide, since a block that is on its
         // way back may be purged before it is counted.
         let purge = PURGE.load(SeqCst);
-        if unsealed && n > 0 && purge.is_multiple_of(2) && self.map.free() == 0 {
+        if unsealed && n > 0 && purge.is_multiple_of(2) && self.map.free() == 0 && self.map.count() == 0 {
             self.set_unsealed(false);
             if PURGE.load(SeqCst) != purge {
                 self.set_unsealed(true);

@@ -209,7 +209,7 @@ fn a_block_comes_back_while_pages_go() {
         program.give(2);
         program.claim();
     };
-    every_order(2, begin, &[trim, BOTH], none_lost);
+    every_order(3, begin, &[trim, BOTH], none_lost);
     every_order(1, begin, &[trim, GIVE, Program::claim], none_lost);
 }
 

@@ -206,14 +206,14 @@ pub fn percent(fraction: f64) -> String {
 
 /// What counted as no difference, and why that much.
 pub fn margin(m: &Margin) -> String {
-    let seen = m.seen.map(|s| format!(", which differed by at most {}", percent(s))).unwrap_or_default();
     let why = match m.source {
-        MarginSource::Stated => "stated in the experiment".into(),
-        MarginSource::AaPairs => format!("from the same thing measured twice{seen}"),
-        MarginSource::Repeats => "from what rounds of one cell differ by".into(),
-        MarginSource::Default => "by default".into(),
+        MarginSource::Stated => "stated in the experiment",
+        MarginSource::AaPairs => "from the same thing measured twice",
+        MarginSource::Repeats => "from what rounds of one cell differ by",
+        MarginSource::Default => "by default",
     };
-    format!("Differences within ±{} do not matter ({why}).", percent(m.value))
+    let seen = m.seen.map(|s| format!(" The same thing measured twice differed by up to {}.", percent(s)));
+    format!("Differences within ±{} do not matter ({why}).{}", percent(m.value), seen.unwrap_or_default())
 }
 
 /// The model that fits a curve best, and its parameters.
