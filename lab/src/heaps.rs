@@ -5,7 +5,9 @@
 
 use crate::wrong::wrong;
 use anyhow::{Context, Result};
-use object::{Object, ObjectSymbol};
+use object::elf::DT_SONAME;
+use object::read::elf::{Dyn, ElfFile64};
+use object::{Endianness, Object, ObjectSymbol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -179,8 +181,22 @@ pub fn recognise(path: &Path) -> Result<Heap> {
 /// The names that a shared library defines for others, and its own name.
 fn exported(path: &Path) -> Result<BTreeSet<String>> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let file = object::File::parse(&*bytes).map_err(|e| wrong(format!("{} is no ELF library: {e}", path.display())))?;
-    Ok(file.dynamic_symbols().filter(|s| s.is_definition()).filter_map(|s| s.name().ok().map(str::to_string)).collect())
+    names(&bytes).map_err(|e| wrong(format!("{} is no ELF library: {e}", path.display())))
+}
+
+fn names(bytes: &[u8]) -> object::Result<BTreeSet<String>> {
+    let file = ElfFile64::<Endianness>::parse(bytes)?;
+    let defined = file.dynamic_symbols().filter(|s| s.is_definition());
+    let mut names: BTreeSet<String> = defined.filter_map(|s| s.name().ok().map(str::to_string)).collect();
+    let (endian, sections) = (file.endian(), file.elf_section_table());
+    if let Some((entries, strings)) = sections.dynamic(endian, bytes)? {
+        let strings = sections.strings(endian, bytes, strings)?;
+        let own = entries.iter().find(|e| e.tag32(endian) == Some(DT_SONAME));
+        if let Some(own) = own {
+            names.insert(String::from_utf8_lossy(own.string(endian, strings)?).into_owned());
+        }
+    }
+    Ok(names)
 }
 
 /// From a `.version` file beside the library, from the library's own words, from its package, or from its file name.
@@ -309,6 +325,8 @@ mod tests {
         let Some(libm) = libc.into_iter().find(|p| p.exists()) else { return };
         let error = recognise(libm).unwrap_err().to_string();
         assert!(error.contains("exports no malloc"), "{error}");
+        let names = exported(libm).unwrap();
+        assert!(names.contains("libm.so.6") && names.contains("cabs"), "its own name and what it exports");
     }
 
     #[test]

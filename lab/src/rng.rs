@@ -1,11 +1,21 @@
-//! The order of a sweep: SplitMix64 and a shuffle, kept here so that a stored seed gives the same order with every version of
-//! every library.
+//! The order of a sweep, and resampling: SplitMix64 and a shuffle, kept here so that a stored seed gives the same order, and the same
+//! records the same intervals, with every version of every library.
 
 pub struct Rng(u64);
 
 impl Rng {
     pub fn seeded(seed: u64) -> Rng {
         Rng(seed)
+    }
+
+    /// The same values, the same numbers.
+    pub fn seeded_by(values: &[f64]) -> Rng {
+        let mut rng = Rng(0x9e37_79b9_7f4a_7c15);
+        for v in values {
+            rng.0 ^= v.to_bits();
+            rng.draw();
+        }
+        rng
     }
 
     pub fn draw(&mut self) -> u64 {
@@ -16,7 +26,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Below `n`, which is not 0.
+    /// Below `n`, which is not 0. The bias of the multiplication is below n / 2^64.
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.draw()) * n as u128) >> 64) as usize
     }

@@ -2,7 +2,7 @@
 
 use super::Estimate;
 use super::noise::Spread;
-use super::random::Random;
+use crate::rng::Rng;
 
 /// From so many rounds on the bootstrap of the median holds its 95 %; with fewer it promises too much.
 const BOOTSTRAP_FROM: usize = 10;
@@ -51,11 +51,11 @@ pub(super) fn of_median(spread: Spread, n: usize) -> Spread {
 
 /// The middle 95 % of the medians of resampled rounds.
 fn bootstrap(values: &[f64]) -> (f64, f64) {
-    let mut random = Random::seeded_by(values);
+    let mut rng = Rng::seeded_by(values);
     let mut sample = vec![0.0; values.len()];
     let mut medians: Vec<f64> = (0..RESAMPLES)
         .map(|_| {
-            sample.fill_with(|| values[random.index(values.len())]);
+            sample.fill_with(|| values[rng.below(values.len())]);
             sample.sort_by(f64::total_cmp);
             middle(&sample)
         })

@@ -10,7 +10,6 @@ mod limits;
 mod metric;
 mod noise;
 pub mod planner;
-mod random;
 mod sentence;
 mod table;
 mod words;
