@@ -35,6 +35,7 @@ pub struct Cli {
 enum Verb {
     Sweep(verbs::sweep::Args),
     Report(verbs::report::Args),
+    Why(verbs::why::Args),
     Verify(verbs::verify::Args),
     Import(verbs::import::Args),
     Heaps(verbs::heaps::Args),
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
     let ended = match Cli::parse().verb {
         Verb::Sweep(args) => verbs::sweep::run(&args),
         Verb::Report(args) => verbs::report::run(&args),
+        Verb::Why(args) => verbs::why::run(&args),
         Verb::Verify(args) => verbs::verify::run(&args),
         Verb::Import(args) => verbs::import::run(&args),
         Verb::FetchServer(args) => verbs::fetch_server::run(&args),

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! experiment.toml   as it was written           records.jsonl     a line for each trial, appended and synced
-//! ...               files that it names
+//! ...               files that it names           profiles.jsonl    the same of profiled trials, if there were any
 //! plan.json         question, notes, scale      raw/              what servers and loads wrote
-//! environment.json  machine, versions, hashes   manifest.sha256   of all these; `sha256sum -c` reads it too
+//! environment.json  machine, versions, hashes   profiles/         their folded stacks
+//!                                               manifest.sha256   of all these; `sha256sum -c` reads it too
 //! ```
 //!
 //! - A record is on the disk before the next trial begins. What is learnt of a trial later (that its server's data were not whole) is
@@ -29,6 +30,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub const RECORDS: &str = "records.jsonl";
+/// Records of profiled trials, and the folder of their stacks.
+pub const PROFILES: &str = "profiles.jsonl";
+pub const STACKS: &str = "profiles";
 pub const EXPERIMENT: &str = "experiment.toml";
 pub const ENVIRONMENT: &str = "environment.json";
 pub const PLAN: &str = "plan.json";
@@ -49,6 +53,7 @@ pub struct Planned {
 
 pub struct Bundle {
     pub path: PathBuf,
+    /// What records are appended to.
     records: File,
     /// None where the file system knows no locks.
     _lock: Option<Flock<File>>,
@@ -96,13 +101,24 @@ impl Bundle {
             return Err(no_folder(path));
         }
         let bundle = Bundle::lock(path)?;
-        let text = fs::read(path.join(RECORDS)).context("cannot read the records")?;
-        let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
-        if whole < text.len() {
-            bundle.records.set_len(whole as u64).context("cannot cut off a torn line")?;
-        }
+        cut(&path.join(RECORDS), &bundle.records)?;
         // The manifest is of a whole that now grows.
         let _ = fs::remove_file(path.join(MANIFEST));
+        Ok(bundle)
+    }
+
+    /// The same folder, for records of profiled trials. Those that are there are kept, unless `anew`.
+    pub fn open_profiles(path: &Path, anew: bool) -> Result<Bundle> {
+        let mut bundle = Bundle::open(path)?;
+        let file = path.join(PROFILES);
+        if anew {
+            let _ = fs::remove_file(&file);
+            let _ = fs::remove_dir_all(path.join(STACKS));
+        }
+        let cannot = || format!("cannot write {}", file.display());
+        fs::create_dir_all(path.join(STACKS)).with_context(cannot)?;
+        bundle.records = OpenOptions::new().create(true).append(true).open(&file).with_context(cannot)?;
+        cut(&file, &bundle.records)?;
         Ok(bundle)
     }
 
@@ -135,7 +151,7 @@ impl Bundle {
             // A full disk may have taken a part of the line.
             let _ = self.records.set_len(before);
         }
-        written.with_context(|| format!("cannot write to {}", self.path.join(RECORDS).display()))
+        written.with_context(|| format!("cannot write to the records in {}", self.path.display()))
     }
 
     /// Hashes everything and writes the manifest.
@@ -146,6 +162,16 @@ impl Bundle {
         }
         write(&self.path.join(MANIFEST), &lines)
     }
+}
+
+/// Cuts off a torn last line.
+fn cut(path: &Path, file: &File) -> Result<()> {
+    let text = fs::read(path).context("cannot read the records")?;
+    let whole = text.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
+    if whole < text.len() {
+        file.set_len(whole as u64).context("cannot cut off a torn line")?;
+    }
+    Ok(())
 }
 
 /// How a file is called until it is whole.
@@ -196,7 +222,17 @@ fn files(folder: &Path) -> Result<Vec<String>> {
 /// The records of a folder, or of one file with such lines.
 pub fn records(path: &Path) -> Result<Vec<Record>> {
     let file = if path.is_dir() { path.join(RECORDS) } else { path.to_path_buf() };
-    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    records_in(&file)
+}
+
+/// Those of its profiled trials; none, if there were none.
+pub fn profiles(path: &Path) -> Result<Vec<Record>> {
+    let file = path.join(PROFILES);
+    if file.is_file() { records_in(&file) } else { Ok(Vec::new()) }
+}
+
+fn records_in(file: &Path) -> Result<Vec<Record>> {
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     let mut records: Vec<Record> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     let mut lines = text.lines().enumerate().peekable();
@@ -302,6 +338,7 @@ mod tests {
             marks: Vec::new(),
             series: Vec::new(),
             raw: Vec::new(),
+            profile: None,
         }
     }
 

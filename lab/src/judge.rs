@@ -1,18 +1,23 @@
 //! From a folder to its analysis, as `report`, `verify` and the end of a sweep do it: records alone, and the question that was asked.
 
-use crate::analysis::{Analysis, Verdict, analyse, planner};
+use crate::analysis::{Analysis, Naming, Verdict, analyse, planner};
 use crate::bundle::{self, Planned};
 use crate::environment;
 use crate::experiment::Experiment;
-use crate::record::Record;
+use crate::profile::{Profile, folded};
+use crate::record::{Cell, Outcome, Record};
 use crate::report::Page;
-use anyhow::Result;
+use crate::why::{self, Why};
+use anyhow::{Context, Result};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 pub struct Judged {
     pub planned: Planned,
     pub records: Vec<Record>,
     pub analysis: Analysis,
+    /// Where there are profiles.
+    pub why: Option<Why>,
     pub experiment: String,
     pub environment: serde_json::Value,
     name: String,
@@ -24,6 +29,8 @@ pub fn judge(folder: &Path) -> Result<Judged> {
     let records = bundle::records(folder)?;
     let mut analysis = analyse(&planned.question, &records);
     analysis.limits.extend(planned.notes.iter().cloned());
+    let profiled = bundle::profiles(folder)?;
+    let why = if profiled.is_empty() { None } else { Some(why(folder, &planned, &records, &profiled, &analysis)?) };
     let missing = planned.trials.iter().filter(|t| !records.iter().any(|r| r.trial == **t)).count();
     if missing > 0 {
         analysis.limits.push(format!(
@@ -46,9 +53,31 @@ pub fn judge(folder: &Path) -> Result<Judged> {
         planned,
         records,
         analysis,
+        why,
         name,
         redo,
     })
+}
+
+fn why(folder: &Path, planned: &Planned, records: &[Record], profiled: &[Record], analysis: &Analysis) -> Result<Why> {
+    let mut stacks: BTreeMap<&str, Profile> = BTreeMap::new();
+    for file in profiled.iter().filter_map(|r| r.profile.as_ref()).flat_map(|p| &p.stacks) {
+        let path = folder.join(&file.file);
+        let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        if !text.trim().is_empty() {
+            stacks.insert(&file.file, folded::read(&path.display().to_string(), &text)?);
+        }
+    }
+    let naming = naming(planned, records);
+    let spots = why::spots(profiled, &naming, &|file| stacks.get(file).cloned());
+    let skip = |variant: &str| planned.question.twins.iter().any(|(_, twin)| twin == variant);
+    let answers = why::answers(&analysis.tests, &spots, None, &skip);
+    Ok(Why { answers, spots, tolls: why::tolls(profiled) })
+}
+
+fn naming(planned: &Planned, records: &[Record]) -> Naming {
+    let valid: Vec<&Record> = records.iter().filter(|r| r.outcome == Outcome::Valid).collect();
+    Naming::of(&valid, planned.question.baseline.as_deref())
 }
 
 /// What earlier sweeps of `results` say of how far one measurement of this load scatters on this machine: the newest that asked the same
@@ -78,9 +107,25 @@ impl Judged {
             records: &self.records,
             experiment_toml: &self.experiment,
             environment: &self.environment,
+            why: self.why.as_ref(),
             folder: &self.name,
             redo: &self.redo,
         }
+    }
+
+    /// The cells that are worth a profile; or those of the variants and client counts that are named.
+    pub fn to_profile(&self, variants: &[String], clients: &[u32]) -> Vec<Cell> {
+        let chosen = why::choose(&self.analysis.tests, &|v| self.is_twin(v));
+        let naming = naming(&self.planned, &self.records);
+        let is_chosen = |cell: &Cell| {
+            let (test, variant) = (naming.test(cell), naming.variant(cell));
+            let of_variant = |v: &String| chosen.iter().any(|c| c.test == test && c.variant == *v);
+            let of_clients = |n: u32| chosen.iter().any(|c| c.test == test && c.clients == n);
+            let wanted = if variants.is_empty() { of_variant(&variant) } else { variants.contains(&variant) };
+            wanted && if clients.is_empty() { of_clients(cell.clients) } else { clients.contains(&cell.clients) }
+        };
+        let cells: BTreeSet<&Cell> = self.records.iter().map(|r| &r.cell).filter(|c| is_chosen(c)).collect();
+        cells.into_iter().cloned().collect()
     }
 
     /// Variants that are the baseline measured again; a verdict on them is about the noise.

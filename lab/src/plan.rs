@@ -12,6 +12,7 @@ use crate::digest;
 use crate::experiment::{Experiment, Target as Wish};
 use crate::heaps::{self, Heap, Kind};
 use crate::placement;
+use crate::profile::collect::Phases;
 use crate::record::{self, Cell, Direction, Factor};
 use crate::rng::Rng;
 use crate::target::{Program, Target};
@@ -28,6 +29,8 @@ pub struct Plan {
     /// Programs and libraries that take part, with their hashes.
     pub programs: Vec<(Program, String)>,
     pub lives: Vec<Life>,
+    /// Of a plan whose trials are profiled: how each is spent.
+    pub phases: Option<Phases>,
     pub question: Question,
     /// What the reader of the verdict must know of how this plan was made: one sentence each.
     pub notes: Vec<String>,
@@ -118,12 +121,54 @@ impl Plan {
             heaps,
             programs,
             lives: Vec::new(),
+            phases: None,
             notes: Vec::new(),
         };
         let rounds = plan.rounds_that_fit(cells.len(), clients.len(), &mut notes);
         plan.lay_out(rounds, &cells, &clients);
         plan.notes = notes;
         Ok(plan)
+    }
+
+    /// The same machine, heaps and load, for profiles: only these cells, in rounds of their own.
+    pub fn profiled(mut self, cells: &[Cell], rounds: u32, phases: Phases) -> Plan {
+        self.phases = Some(phases);
+        self.experiment.load.seconds = phases.window();
+        self.experiment.load.idle = 0.0;
+        let variants: BTreeSet<Cell> = cells.iter().map(|c| Cell { clients: 0, ..c.clone() }).collect();
+        let mut rng = Rng::seeded(self.experiment.plan.seed);
+        self.lives.clear();
+        let mut order = 0;
+        for round in 1..=rounds {
+            let direction = if round % 2 == 1 { Direction::Up } else { Direction::Down };
+            let mut variants: Vec<&Cell> = variants.iter().collect();
+            rng.shuffle(&mut variants);
+            for variant in variants {
+                let of_variant = |c: &&Cell| Cell { clients: 0, ..(*c).clone() } == *variant;
+                let mut counts: Vec<u32> = cells.iter().filter(of_variant).map(|c| c.clients).collect();
+                counts.sort_unstable();
+                counts.dedup();
+                self.live(round, direction, variant, &counts, &mut order);
+            }
+        }
+        self
+    }
+
+    /// Appends one life, which walks through `counts`, given rising.
+    fn live(&mut self, round: u32, direction: Direction, variant: &Cell, counts: &[u32], order: &mut u32) {
+        let mut counts = counts.to_vec();
+        if direction == Direction::Down {
+            counts.reverse();
+        }
+        let trials = counts
+            .into_iter()
+            .map(|clients| {
+                *order += 1;
+                let cell = Cell { clients, ..variant.clone() };
+                Trial { id: self.name(&cell, round, direction), order: *order, cell }
+            })
+            .collect();
+        self.lives.push(Life { round, direction, cell: variant.clone(), trials });
     }
 
     /// As many rounds as are wished, or as the time allows, but two at least.
@@ -143,22 +188,10 @@ impl Plan {
         let mut order = 0;
         for round in 1..=rounds {
             let direction = if round % 2 == 1 { Direction::Up } else { Direction::Down };
-            let mut counts = clients.to_vec();
-            if direction == Direction::Down {
-                counts.reverse();
-            }
             let mut cells = cells.to_vec();
             rng.shuffle(&mut cells);
             for cell in cells {
-                let trials = counts
-                    .iter()
-                    .map(|&clients| {
-                        order += 1;
-                        let cell = Cell { clients, ..cell.clone() };
-                        Trial { id: self.name(&cell, round, direction), order, cell }
-                    })
-                    .collect();
-                self.lives.push(Life { round, direction, cell, trials });
+                self.live(round, direction, &cell, clients, &mut order);
             }
         }
     }

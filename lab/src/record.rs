@@ -3,6 +3,7 @@
 //!
 //! A figure that was not measured is `None`, never 0. Sizes are in bytes, times in the unit of the name.
 
+use crate::profile::collect::Profiled;
 use serde::{Deserialize, Serialize};
 
 pub const SCHEMA: u32 = 1;
@@ -137,6 +138,9 @@ pub struct Record {
     /// Paths of raw output, relative to the sweep's folder.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub raw: Vec<String>,
+    /// Of a profiled trial, whose figures count nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profiled>,
 }
 
 /// Whether the server's life in which the trial ran walked its client counts up or down.

@@ -165,6 +165,7 @@ mod tests {
             marks: Vec::new(),
             series: Vec::new(),
             raw: Vec::new(),
+            profile: None,
         }
     }
 

@@ -4,11 +4,12 @@
 //!   a new life; only what concerns the sweep itself (a full disk, a person's Ctrl-C) ends it, in a state that can be resumed.
 //! - While it runs, the file `scratch` names the folder of its servers, so that a resumed sweep can end what outlived a killed lab.
 
-use crate::bundle::{Bundle, RAW};
+use crate::bundle::{Bundle, RAW, STACKS};
 use crate::heaps::Heap;
 use crate::observe;
 use crate::placement;
 use crate::plan::{Life, Plan, Trial};
+use crate::profile::collect::{Collector, Perf, Profiled};
 use crate::proof;
 use crate::record::{Cell, Figures, Outcome, Proof, Record, SCHEMA};
 use crate::target::{Ask, Measured, Server, Setting, Target};
@@ -48,7 +49,9 @@ pub fn run(
 ) -> Result<End> {
     end_what_outlived(&bundle.path, plan)?;
     let scratch = Scratch::make(&bundle.path)?;
-    let mut sweep = Sweep { plan, target, bundle, scratch: &scratch.path, stop, bound: BTreeMap::new(), lives: 0 };
+    let perf = plan.phases.map(|_| Perf::find()).transpose()?;
+    let mut sweep =
+        Sweep { plan, target, bundle, scratch: &scratch.path, stop, perf, bound: BTreeMap::new(), lives: 0 };
     for life in &plan.lives {
         let mut left: Vec<&Trial> = life.trials.iter().filter(|t| !done.contains(&t.id)).collect();
         // A server that dies takes one trial with it; the others get a new one.
@@ -75,6 +78,8 @@ struct Sweep<'a> {
     bundle: &'a mut Bundle,
     scratch: &'a Path,
     stop: &'a Arc<AtomicBool>,
+    /// For a plan of profiles.
+    perf: Option<Perf>,
     /// Proofs of probe starts, by what they depend on.
     bound: BTreeMap<Cell, Vec<Proof>>,
     lives: u32,
@@ -151,7 +156,7 @@ impl Sweep<'_> {
                 return Ok(trials.len());
             }
             let record = match measured {
-                Ok(mut measured) => {
+                Ok((mut measured, profile)) => {
                     measured.figures.rss_start = rss_start;
                     let mut of_trial = proofs.clone();
                     of_trial.push(proof::of_maps(setting.heap, pid, &self.others()));
@@ -162,7 +167,7 @@ impl Sweep<'_> {
                         self.doubt(&written, &at_end)?;
                         of_trial.extend(at_end);
                     }
-                    self.record(life, trial, begun, measured, of_trial)
+                    Record { profile, ..self.record(life, trial, begun, measured, of_trial) }
                 }
                 Err(why) if disk_is_full(&why) => return Err(why),
                 Err(why) => failed(life, trial, begun, &format!("{why:#}")),
@@ -192,7 +197,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    fn trial(&self, server: &mut dyn Server, trial: &Trial) -> Result<Measured> {
+    fn trial(&self, server: &mut dyn Server, trial: &Trial) -> Result<(Measured, Option<Profiled>)> {
         let load = &self.plan.experiment.load;
         let pid = server.pid();
         let stopper = Stopper::watch(self.stop, pid);
@@ -205,14 +210,29 @@ impl Sweep<'_> {
             marks.push("peak memory is that of the server's whole life".to_string());
         }
         let raw = self.bundle.path.join(RAW).join(&trial.id);
+        let collector = self.perf.as_ref().zip(self.plan.phases).map(|(perf, phases)| {
+            Collector::start(perf, pid, phases, &self.scratch.join(format!("perf-{}", trial.order)))
+        });
+        let opener = collector.as_ref().map(Collector::opener);
+        let opened = || {
+            if let Some(opener) = &opener {
+                // A collector that ended has failed, and says so at its end.
+                let _ = opener.send(Instant::now());
+            }
+        };
         let measured = server.measure(&Ask {
             clients: trial.cell.clients,
             warmup: Duration::from_secs_f64(load.warmup),
             window: Duration::from_secs_f64(load.seconds),
             seed: self.plan.experiment.plan.seed ^ u64::from(trial.order),
             raw: &raw,
+            opened: &opened,
         });
+        drop(opener);
+        let stacks = self.bundle.path.join(STACKS);
+        let profile = collector.map(|c| c.finish(&self.bundle.path, &stacks.join(&trial.id)));
         let mut measured = measured?;
+        let profile = profile.transpose()?;
         let figures = &mut measured.figures;
         figures.host_speed = Some(speed);
         figures.rss_peak = observe::peak(pid);
@@ -221,7 +241,7 @@ impl Sweep<'_> {
         figures.rss_idle = observe::snapshot(pid, None, observe::Depth::CHEAP).ok().map(|s| s.rss);
         measured.marks.append(&mut marks);
         drop(stopper);
-        Ok(measured)
+        Ok((measured, profile))
     }
 
     /// Sleeps, unless someone says stop.
@@ -289,6 +309,7 @@ fn blank(life: &Life, trial: &Trial, begun: SystemTime) -> Record {
         marks: Vec::new(),
         series: Vec::new(),
         raw: Vec::new(),
+        profile: None,
     }
 }
 

@@ -76,6 +76,7 @@ fn page() -> String {
     let analysis = analyse(&question, &records);
     report::html(&Page {
         analysis: &analysis,
+        why: None,
         records: &records,
         experiment_toml: invented::EXPERIMENT,
         environment: &invented::environment(),

@@ -55,7 +55,8 @@ fn redis_lives_is_measured_and_its_heap_is_seen() {
     assert!(server.settle(Duration::from_secs(10)).unwrap());
     assert!(server.proofs().unwrap().iter().all(|p| p.holds));
     let raw = dir.join("raw");
-    let ask = Ask { clients: 8, warmup: Duration::ZERO, window: Duration::from_secs(1), seed: 1, raw: &raw };
+    let ask =
+        Ask { clients: 8, warmup: Duration::ZERO, window: Duration::from_secs(1), seed: 1, raw: &raw, opened: &|| {} };
     let measured = server.measure(&ask).unwrap();
     let figures = &measured.figures;
     assert!(figures.tps.unwrap() > 100.0 && figures.client_cpu_s.unwrap() > 0.0, "{figures:?}");

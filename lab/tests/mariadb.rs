@@ -44,7 +44,14 @@ impl Bench {
     }
 
     fn ask<'a>(&self, clients: u32, raw: &'a Path) -> Ask<'a> {
-        Ask { clients, warmup: Duration::from_secs(1), window: Duration::from_millis(1500), seed: 1, raw }
+        Ask {
+            clients,
+            warmup: Duration::from_secs(1),
+            window: Duration::from_millis(1500),
+            seed: 1,
+            raw,
+            opened: &|| {},
+        }
     }
 }
 

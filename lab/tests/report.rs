@@ -29,6 +29,7 @@ impl Report {
     fn page(&self) -> Page<'_> {
         Page {
             analysis: &self.analysis,
+            why: None,
             records: &self.records,
             experiment_toml: invented::EXPERIMENT,
             environment: &self.environment,

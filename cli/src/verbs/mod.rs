@@ -9,4 +9,5 @@ pub mod run;
 pub mod selftest;
 pub mod sweep;
 pub mod verify;
+pub mod why;
 pub mod words;

@@ -126,7 +126,8 @@ fn begin(args: &Args, file: &Path) -> Result<Ended> {
     sweep(args, &plan, target.as_ref(), bundle, &HashSet::new())
 }
 
-fn resume(args: &Args, folder: &Path) -> Result<Ended> {
+/// The plan of a folder again, on this machine; an error if the machine is not what it was.
+pub fn plan_again(folder: &Path) -> Result<(Plan, Box<dyn target::Target>)> {
     let planned = bundle::planned(folder)?;
     let text = bundle::experiment(folder)?;
     let name = folder.join(bundle::EXPERIMENT).display().to_string();
@@ -151,6 +152,11 @@ fn resume(args: &Args, folder: &Path) -> Result<Ended> {
             folder.display()
         )));
     }
+    Ok((plan, target))
+}
+
+fn resume(args: &Args, folder: &Path) -> Result<Ended> {
+    let (plan, target) = plan_again(folder)?;
     if args.dry_run {
         screen::say(&words(&plan))?;
         return Ok(Ended::Fine);
@@ -175,13 +181,7 @@ fn sweep(
     mut bundle: Bundle,
     done: &HashSet<String>,
 ) -> Result<Ended> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // A second one does not wait.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())
-            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
-            .context("cannot take signals")?;
-    }
+    let stop = stopped_by_signals()?;
     let folder = bundle.path.clone();
     if !args.quiet {
         screen::note(&format!(
@@ -208,6 +208,18 @@ fn sweep(
     screen::say(&report::terminal(&judged.page(), screen::width(), screen::color()))?;
     screen::say(&format!("Report: {}\n", page.display()))?;
     Ok(fails(&args.fail_on, &judged))
+}
+
+/// A flag that Ctrl-C and its like set.
+pub fn stopped_by_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        // A second one does not wait.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, stop.clone())
+            .and_then(|_| signal_hook::flag::register(signal, stop.clone()))
+            .context("cannot take signals")?;
+    }
+    Ok(stop)
 }
 
 /// What this plan can tell apart on this machine, as far as earlier sweeps in `results` know it.

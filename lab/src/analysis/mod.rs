@@ -12,13 +12,15 @@ mod noise;
 pub mod planner;
 mod sentence;
 mod table;
-mod words;
+pub(crate) mod words;
 
 use serde::{Deserialize, Serialize};
 
 use crate::record::Record;
 pub use compare::ALPHA;
 use compare::Judge;
+pub use noise::Spread;
+pub use table::Naming;
 use table::{Group, Table, Values};
 
 /// What the analysis needs to know of the experiment besides its records.

@@ -9,7 +9,7 @@ use super::table::Values;
 
 /// A variance, and the degrees of freedom that it is known with.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Spread {
+pub struct Spread {
     pub variance: f64,
     pub df: f64,
 }

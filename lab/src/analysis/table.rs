@@ -34,13 +34,13 @@ pub(super) struct Group<'a> {
 pub(super) type Values = Vec<Vec<BTreeMap<u32, f64>>>;
 
 /// How cells are named: which factors make the variant, which the setting.
-struct Naming {
+pub struct Naming {
     variant: Vec<Factor>,
     setting: Vec<Factor>,
 }
 
 impl Naming {
-    fn of(records: &[&Record], baseline: Option<&str>) -> Naming {
+    pub fn of(records: &[&Record], baseline: Option<&str>) -> Naming {
         let cells = records.iter().map(|r| &r.cell);
         let varying = Factor::varying(cells.clone());
         let compared = Factor::compared(cells, baseline).unwrap_or(Factor::Heap);
@@ -61,11 +61,11 @@ impl Naming {
         Naming { variant, setting }
     }
 
-    fn variant(&self, cell: &Cell) -> String {
+    pub fn variant(&self, cell: &Cell) -> String {
         self.variant.iter().map(|f| f.in_words(f.of(cell))).collect::<Vec<_>>().join(", ")
     }
 
-    fn test(&self, cell: &Cell) -> String {
+    pub fn test(&self, cell: &Cell) -> String {
         std::iter::once(cell.test.clone())
             .chain(self.setting.iter().map(|f| f.in_words(f.of(cell))))
             .collect::<Vec<_>>()

@@ -1,12 +1,12 @@
 //! Figures as a person reads them.
 
 /// 34 %, 5.2 %, 0.4 %: two digits.
-pub(super) fn percent(fraction: f64) -> String {
+pub(crate) fn percent(fraction: f64) -> String {
     format!("{} %", two_digits(fraction.abs() * 100.0))
 }
 
 /// 1,024
-pub(super) fn count(n: u32) -> String {
+pub(crate) fn count(n: u32) -> String {
     let digits = n.to_string();
     let mut grouped = String::new();
     for (i, d) in digits.chars().enumerate() {
@@ -18,12 +18,12 @@ pub(super) fn count(n: u32) -> String {
     grouped
 }
 
-pub(super) fn clients(n: u32) -> String {
+pub(crate) fn clients(n: u32) -> String {
     if n == 1 { "1 client".into() } else { format!("{} clients", count(n)) }
 }
 
 /// 0.22, 2.3, 48, 1,200: two digits, and all of a whole number.
-pub(super) fn two_digits(x: f64) -> String {
+pub(crate) fn two_digits(x: f64) -> String {
     match x {
         x if x >= 999.5 => count(((x / 100.0).round() * 100.0) as u32),
         x if x >= 9.95 => format!("{x:.0}"),
@@ -38,7 +38,7 @@ fn trimmed(number: String) -> String {
 }
 
 /// 1.8 GB, 260 MB
-pub(super) fn bytes(b: f64) -> String {
+pub(crate) fn bytes(b: f64) -> String {
     match b {
         b if b >= 0.995e9 => format!("{} GB", two_digits(b / 1e9)),
         b if b >= 0.995e6 => format!("{} MB", two_digits(b / 1e6)),
@@ -47,7 +47,7 @@ pub(super) fn bytes(b: f64) -> String {
 }
 
 /// 40 s, 12 min, 3.5 h
-pub(super) fn span(seconds: f64) -> String {
+pub(crate) fn span(seconds: f64) -> String {
     match seconds {
         s if s < 99.5 => format!("{s:.0} s"),
         s if s < 99.5 * 60.0 => format!("{:.0} min", s / 60.0),
@@ -56,7 +56,7 @@ pub(super) fn span(seconds: f64) -> String {
 }
 
 /// a, b and c
-pub(super) fn list(items: &[String]) -> String {
+pub(crate) fn list(items: &[String]) -> String {
     match items {
         [] => String::new(),
         [one] => one.clone(),

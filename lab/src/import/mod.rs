@@ -93,6 +93,7 @@ pub fn import(sources: &[Source]) -> Result<Imported, Error> {
             marks: run.marks,
             series: run.series,
             raw: vec![source.path.to_string()],
+            profile: None,
         })
         .collect();
     let question = Question { title: title.clone(), baseline: None, margin: None, twins: Vec::new() };

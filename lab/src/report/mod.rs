@@ -10,20 +10,24 @@ mod plot;
 mod scale;
 mod table;
 mod terminal;
+mod why;
 mod words;
 
 pub use html::html;
 pub use markdown::markdown;
 pub use table::{csv, json};
-pub use terminal::terminal;
+pub use terminal::{frames, stacks, terminal, why};
 
 use crate::analysis::{Analysis, Test};
 use crate::record::{Cell, Outcome, Record};
+use crate::why::Why;
 use std::collections::BTreeMap;
 
 /// Everything a report is made of.
 pub struct Page<'a> {
     pub analysis: &'a Analysis,
+    /// Where there are profiles.
+    pub why: Option<&'a Why>,
     pub records: &'a [Record],
     /// As it was written.
     pub experiment_toml: &'a str,

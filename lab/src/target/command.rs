@@ -259,8 +259,10 @@ impl Server for Life {
         let before = observe::snapshot(pid, None, Depth::COUNTERS)?;
         let children = children_cpu();
         let begun = Instant::now();
-        let ((watch, mask), said) =
-            self.run(ask, ask.window, &raw, |client| (Watch::start(pid, Some(client)), placement::mask_of(client)))?;
+        let ((watch, mask), said) = self.run(ask, ask.window, &raw, |client| {
+            (ask.opened)();
+            (Watch::start(pid, Some(client)), placement::mask_of(client))
+        })?;
         let seconds = begun.elapsed().as_secs_f64();
         let after = observe::snapshot(pid, None, Depth::ALL)?;
         let (samples, cost) = watch.end();

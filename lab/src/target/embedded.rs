@@ -218,9 +218,14 @@ impl Server for Life {
         let mut memory = Figures::default();
         let length = ask.window.as_secs_f64();
         let mut zero = None;
+        let mut open = false;
         let result = self.expect("result", ask.warmup + ask.window + PATIENCE, &mut |event| {
             let at = event["at"].as_f64().unwrap_or(0.0);
             zero.get_or_insert(watch.now() - at);
+            if at >= 0.0 && !open {
+                open = true;
+                (ask.opened)();
+            }
             rates.push(Second {
                 at,
                 tps: event["tps"].as_f64(),

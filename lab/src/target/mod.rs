@@ -39,6 +39,8 @@ pub struct Ask<'a> {
     pub seed: u64,
     /// Where raw output goes: paths that begin so.
     pub raw: &'a Path,
+    /// Called when the window opens.
+    pub opened: &'a dyn Fn(),
 }
 
 /// What a trial gave.

@@ -81,5 +81,6 @@ pub fn record(heap: &str, clients: u32, round: u32, tps: f64) -> Record {
         marks: Vec::new(),
         series: Vec::new(),
         raw: Vec::new(),
+            profile: None,
     }
 }

@@ -119,6 +119,7 @@ impl Life {
         let before = observe::snapshot(pid, client, Depth::COUNTERS)?;
         let zero = watch.now() - first.at.elapsed().as_secs_f64();
         polls.push(first.clone());
+        (ask.opened)();
         self.polls(&mut load, first.at + ask.window, &mut polls)?;
         let last = self.poll()?;
         let after = observe::snapshot(pid, client, Depth::ALL)?;
