@@ -60,6 +60,10 @@ pub struct Args {
     #[arg(long, value_name = "POINTS", default_value_t = 1.0)]
     threshold: f64,
 
+    /// For files of stacks: write a flamegraph here, of two files one that shows what changed
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+
     /// No progress
     #[arg(long, short)]
     quiet: bool,
@@ -137,6 +141,10 @@ fn of_stacks(args: &Args, files: &[PathBuf]) -> Result<Ended> {
         Ok((short, folded::read(&name, &text)?))
     };
     let profiles = files.iter().map(read).collect::<Result<Vec<_>>>()?;
+    if let Some(file) = &args.svg {
+        let svg = report::flame_svg(&profiles).context("there is nothing to draw")?;
+        fs::write(file, svg).with_context(|| format!("cannot write {}", file.display()))?;
+    }
     screen::say(&report::stacks(&profiles, args.threshold / 100.0, screen::width(), screen::color()))?;
     Ok(Ended::Fine)
 }

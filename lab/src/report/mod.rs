@@ -3,6 +3,7 @@
 //! (`markup`) or a command to a terminal (`terminal`).
 
 mod facts;
+mod flame;
 mod html;
 mod markdown;
 mod markup;
@@ -19,9 +20,11 @@ pub use table::{csv, json};
 pub use terminal::{frames, stacks, terminal, why};
 
 use crate::analysis::{Analysis, Test};
+use crate::profile::Profile;
+use crate::profile::table::Counts;
 use crate::record::{Cell, Outcome, Record};
 use crate::why::Why;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Everything a report is made of.
 pub struct Page<'a> {
@@ -46,6 +49,16 @@ pub fn curve_svg(test: &Test, title: &str) -> Option<String> {
     let chart = facts::Facts::new(test).main_chart(&names)?;
     let chart = plot::Chart { title: title.into(), ..chart };
     Some(chart.alone(&plot::WIDE, scale::Kind::Linear).finish())
+}
+
+/// A flamegraph that stands alone: of the last profile, against the first if there are two.
+pub fn flame_svg(profiles: &[(String, Profile)]) -> Option<String> {
+    let (name, last) = profiles.last()?;
+    let none = HashMap::new();
+    let first = profiles.first().filter(|_| profiles.len() > 1);
+    let counts = first.map(|(_, p)| Counts::of(&[p], &none));
+    let against = first.zip(counts.as_ref()).map(|((name, _), counts)| flame::Against { name, counts, call: &none });
+    flame::alone(name, last, against.as_ref())
 }
 
 impl<'a> Page<'a> {

@@ -5,9 +5,11 @@ mod environment;
 mod ground;
 mod seconds;
 mod test;
+mod why;
 
 use super::Page;
 use super::facts::Facts;
+use super::flame;
 use super::markup::Markup;
 use super::plot::{self, look};
 use super::words;
@@ -34,6 +36,13 @@ pub fn html(page: &Page) -> String {
                         test::test(m, page, i, facts, &places);
                     });
                 }
+                for (i, answer) in page.why.iter().flat_map(|w| w.answers.iter().enumerate()) {
+                    m.el("section").class("why").at("id", format!("why-{i}")).with(|m| {
+                        if let Some(why) = page.why {
+                            why::why(m, why, i, answer);
+                        }
+                    });
+                }
                 m.el("section").at("id", "proofs").with(|m| ground::proofs(m, page.records));
                 m.el("section").at("id", "left-out").with(|m| ground::left_out(m, page));
                 m.el("section").at("id", "trials").with(|m| ground::trials(m, page, &places));
@@ -43,6 +52,9 @@ pub fn html(page: &Page) -> String {
             });
             m.el("div").at("id", "tip").at("role", "status").at("hidden", "").text("");
             m.el("script").raw(PAGE_JS);
+            if page.why.is_some() {
+                m.el("script").raw(flame::JS);
+            }
         });
     });
     m.raw("\n");
@@ -56,6 +68,9 @@ fn head(m: &mut Markup, page: &Page) {
     m.el("style").with(|m| {
         m.raw(plot::CSS);
         m.raw(PAGE_CSS);
+        if page.why.is_some() {
+            m.raw(flame::CSS);
+        }
     });
 }
 
@@ -66,6 +81,12 @@ fn answer(m: &mut Markup, page: &Page) {
         m.text(format!(" · {}", page.folder));
     });
     sentence(m, "h1", &a.sentence);
+    for (i, answer) in page.why.iter().flat_map(|w| w.answers.iter().enumerate()) {
+        m.el("p").class("under").with(|m| {
+            m.el("a").at("href", format!("#why-{i}")).text("Why");
+            m.text(format!(": {}", answer.sentence));
+        });
+    }
     m.el("p").class("under").with(|m| {
         m.text(page.extent());
         m.text(" ");
