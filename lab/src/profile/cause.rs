@@ -450,7 +450,7 @@ const RULES: &[(Cause, &[&str])] = &[
     ),
 ];
 
-/// A client's thread between two statements; a background thread between two tasks. Only for threads that wait.
+/// A client's thread, between two statements if none of `STATEMENT` is there; a background thread between two tasks. Only for threads that wait.
 const CLIENT_IDLE: &[&str] = &[
     "do_command*",
     "vio_io_wait*",
@@ -505,6 +505,7 @@ struct Says {
     client: bool,
     statement: bool,
     rests: bool,
+    database: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -539,6 +540,10 @@ impl Causes {
         }
         if any(|s| s.fault) {
             return PageFault;
+        }
+        // Of a database server only the threads of clients wait for something that a client waits for.
+        if first.waiting && any(|s| s.database) && !any(|s| s.client) {
+            return IdleBackground;
         }
         if let Some(cause) = stack.iter().rev().find_map(|f| says(f).cause) {
             // A thread that waits for a task has none.
@@ -622,6 +627,7 @@ fn says(frame: &str) -> Says {
         client: any(CLIENT_IDLE),
         statement: any(STATEMENT),
         rests: any(BACKGROUND_IDLE),
+        database: own == "mariadbd" || own == "mysqld",
     }
 }
 

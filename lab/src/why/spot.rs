@@ -35,6 +35,9 @@ pub struct Cost {
     pub error: f64,
 }
 
+/// Rounds of microseconds differ by more than their number of samples knows.
+const MOST_SPREAD: f64 = 5.0;
+
 impl Taken {
     pub fn profiles(&self) -> Vec<&Profile> {
         self.rounds.iter().collect()
@@ -69,10 +72,11 @@ impl Taken {
         sums
     }
 
-    /// What each cause costs a transaction. `scale` makes a unit of the stacks' weights one of the cost.
-    fn costs(&self, scale: f64) -> BTreeMap<Cause, Cost> {
+    /// What each cause costs a transaction. `scale` makes a unit of the stacks' weights one of the cost; `events` says how many events are
+    /// behind a weight, where it is not their number itself.
+    fn costs(&self, scale: f64, events: Option<&BTreeMap<Cause, u64>>) -> BTreeMap<Cause, Cost> {
         let each: Vec<BTreeMap<Cause, u64>> = self.rounds.iter().map(causes).collect();
-        let counts = Counts::of(&self.profiles(), &HashMap::new());
+        let spread = Counts::of(&self.profiles(), &HashMap::new()).spread.min(MOST_SPREAD);
         let transactions: f64 = self.transactions.iter().sum();
         let mut costs = BTreeMap::new();
         for cause in Cause::ALL {
@@ -87,7 +91,9 @@ impl Taken {
                 continue;
             }
             let value = weight / transactions;
-            costs.insert(cause, Cost { value, error: 1.96 * counts.spread * value / samples.sqrt() });
+            // Times away scatter about as much as they are long: their sum is as uncertain as half as many events.
+            let samples = events.map_or(samples, |e| e.get(&cause).copied().unwrap_or(1) as f64 / 2.0);
+            costs.insert(cause, Cost { value, error: 1.96 * spread * value / samples.sqrt() });
         }
         costs
     }
@@ -111,7 +117,8 @@ impl Spot {
     /// Microseconds of CPU, switches, or microseconds away a transaction, by cause.
     pub fn costs(&self, kind: Kind) -> BTreeMap<Cause, Cost> {
         let scale = if kind == Kind::Cpu { 1e6 } else { 1.0 };
-        self.taken(kind).map(|t| t.costs(scale)).unwrap_or_default()
+        let events = if kind == Kind::OffCpu { self.taken(Kind::Switches).map(Taken::causes) } else { None };
+        self.taken(kind).map(|t| t.costs(scale, events.as_ref())).unwrap_or_default()
     }
 
     /// The sum over causes that are not idle and not left to the scheduler.
