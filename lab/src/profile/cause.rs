@@ -33,6 +33,7 @@ pub enum Cause {
     IdleClient,
     IdleBackground,
     Work,
+    Load,
     Kernel,
     Unknown,
 }
@@ -40,7 +41,7 @@ pub enum Cause {
 use Cause::*;
 
 impl Cause {
-    pub const ALL: [Cause; 22] = [
+    pub const ALL: [Cause; 23] = [
         HeapAllocation,
         HeapFree,
         HeapLock,
@@ -61,6 +62,7 @@ impl Cause {
         IdleClient,
         IdleBackground,
         Work,
+        Load,
         Kernel,
         Unknown,
     ];
@@ -87,6 +89,7 @@ impl Cause {
             IdleClient => "waiting for the client",
             IdleBackground => "background threads at rest",
             Work => "the server's own work",
+            Load => "the load's own CPU",
             Kernel => "the kernel",
             Unknown => "unknown",
         }

@@ -29,9 +29,12 @@ use std::time::{Duration, Instant};
 /// Samples a second of each CPU: not a divisor of anything that comes round.
 const RATE: u32 = 199;
 /// Switches are sampled so that about so many come a second.
-const SWITCHES: f64 = 1500.0;
-/// Bytes of a thread's stack that are kept for unwinding.
-const DUMP: u32 = 16_384;
+const SWITCHES: f64 = 800.0;
+/// Bytes of a thread's stack that are kept for unwinding: one that runs may be deep in a query, one that waits seldom is.
+const DUMP: u32 = 32_768;
+const DUMP_SWITCH: u32 = 16_384;
+/// Of the window, for perf to see the load and to begin.
+const TO_START: f64 = 3.0;
 /// A profile that lost more says so beside every figure.
 pub const LOST: f64 = 0.05;
 
@@ -46,7 +49,7 @@ pub struct Phases {
 
 impl Phases {
     pub fn window(&self) -> f64 {
-        f64::from(self.cycles) * 4.0 * self.seconds + 0.5
+        f64::from(self.cycles) * 4.0 * self.seconds + TO_START
     }
 }
 
@@ -136,11 +139,14 @@ impl Perf {
             }
         }
         match stacks {
-            Unwind::Dwarf => say(&["--call-graph", &format!("dwarf,{DUMP}")]),
+            Unwind::Dwarf => {
+                let dump = if kind == Kind::Cpu { DUMP } else { DUMP_SWITCH };
+                say(&["--call-graph", &format!("dwarf,{dump}")]);
+            }
             Unwind::FramePointers => say(&["--call-graph", "fp"]),
         }
         if self.whole {
-            say(&["-a", "-m", "2048"]);
+            say(&["-a", "-m", "4096"]);
         } else {
             say(&["-p", &pid.to_string()]);
         }
@@ -394,9 +400,10 @@ fn collect(
     opened: &Receiver<Instant>,
 ) -> Result<Raw> {
     let mut raw = Raw::default();
-    let mut recorders = recorders(perf, pid, unwind, dir)?;
     // No word means that the trial ended before its window opened.
     let Ok(zero) = opened.recv() else { return Ok(raw) };
+    // Not before: how many switches to sample depends on how many there are.
+    let mut recorders = recorders(perf, pid, unwind, dir)?;
     let length = Duration::from_secs_f64(phases.seconds);
     let now = || zero.elapsed().as_secs_f64();
     'window: for _ in 0..phases.cycles {

@@ -1,6 +1,6 @@
 //! The profiles of one cell, added up over its rounds: what each cause costs a transaction.
 
-use crate::analysis::Naming;
+use crate::analysis::{Naming, Spread};
 use crate::profile::cause::{Cause, Causes};
 use crate::profile::collect::{LOST, Stacks};
 use crate::profile::table::Counts;
@@ -15,6 +15,8 @@ pub struct Spot {
     pub variant: String,
     pub clients: u32,
     pub views: BTreeMap<Kind, Taken>,
+    /// CPU of the load in each round, in microseconds a transaction: what it takes, a server on the same CPUs lacks.
+    pub load: Vec<f64>,
     /// Why trials of this cell do not count.
     pub not_counted: Vec<String>,
 }
@@ -118,7 +120,13 @@ impl Spot {
     pub fn costs(&self, kind: Kind) -> BTreeMap<Cause, Cost> {
         let scale = if kind == Kind::Cpu { 1e6 } else { 1.0 };
         let events = if kind == Kind::OffCpu { self.taken(Kind::Switches).map(Taken::causes) } else { None };
-        self.taken(kind).map(|t| t.costs(scale, events.as_ref())).unwrap_or_default()
+        let mut costs = self.taken(kind).map(|t| t.costs(scale, events.as_ref())).unwrap_or_default();
+        if kind == Kind::Cpu && !self.load.is_empty() {
+            let value = self.load.iter().sum::<f64>() / self.load.len() as f64;
+            let error = Spread::of(&self.load).map_or(0.0, |s| s.of_mean(self.load.len()).half(0.975));
+            costs.insert(Cause::Load, Cost { value, error });
+        }
+        costs
     }
 
     /// The sum over causes that are not idle and not left to the scheduler.
@@ -171,6 +179,9 @@ pub fn spots(records: &[Record], naming: &Naming, stacks: &dyn Fn(&str) -> Optio
             }
         }
         let tps = record.figures.tps.unwrap_or(0.0);
+        if let (Some(cpu), Some(n)) = (record.figures.client_cpu_s, record.figures.transactions.filter(|n| *n > 0.0)) {
+            spots[at].load.push(1e6 * cpu / n);
+        }
         for of_kind in &profile.stacks {
             let Some(profile) = stacks(&of_kind.file) else { continue };
             let taken = spots[at].views.entry(of_kind.kind).or_default();

@@ -285,9 +285,13 @@ impl<'a> Seen<'a> {
             return None;
         }
         let name = if cause.is_heap() { "the heap" } else { cause.name() };
-        let what = if kind == Kind::Cpu { "CPU in" } else { "waiting for" };
+        let what = match (kind, cause) {
+            (_, Cause::Load) => "",
+            (Kind::Cpu, _) => "CPU in ",
+            _ => "waiting for ",
+        };
         let words = format!(
-            "what grew most is {what} {}, from {} to {} a transaction{}",
+            "what grew most is {what}{}, from {} to {} a transaction{}",
             plain(name),
             micros(was),
             micros(*cost),
