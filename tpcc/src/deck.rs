@@ -40,7 +40,7 @@ impl Deck {
         Deck { cards, dealt: 0 }
     }
 
-    pub fn next(&mut self, random: &mut Random) -> Kind {
+    pub fn deal(&mut self, random: &mut Random) -> Kind {
         if self.dealt == self.cards.len() {
             random.shuffle(&mut self.cards);
             self.dealt = 0;
@@ -60,7 +60,7 @@ mod tests {
         let mut deck = Deck::new(&mut random);
         let mut orders = Vec::new();
         for _ in 0..5 {
-            let dealt: Vec<Kind> = (0..100).map(|_| deck.next(&mut random)).collect();
+            let dealt: Vec<Kind> = (0..100).map(|_| deck.deal(&mut random)).collect();
             for kind in Kind::ALL {
                 assert_eq!(dealt.iter().filter(|k| **k == kind).count(), kind.cards() as usize);
             }

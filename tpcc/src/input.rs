@@ -110,8 +110,8 @@ impl Terminal {
         }
     }
 
-    pub fn next(&mut self) -> Input {
-        match self.deck.next(&mut self.random) {
+    pub fn ask(&mut self) -> Input {
+        match self.deck.deal(&mut self.random) {
             Kind::NewOrder => Input::NewOrder(self.new_order()),
             Kind::Payment => Input::Payment(self.payment()),
             Kind::OrderStatus => Input::OrderStatus(OrderStatus {
@@ -193,7 +193,7 @@ mod tests {
 
     fn inputs(warehouses: u32, count: usize) -> Vec<Input> {
         let mut terminal = Terminal::new(0, Scale::standard(warehouses), 5);
-        (0..count).map(|_| terminal.next()).collect()
+        (0..count).map(|_| terminal.ask()).collect()
     }
 
     fn share(part: usize, of: usize) -> f64 {
@@ -249,9 +249,9 @@ mod tests {
         };
         assert_eq!([0, 1, 2, 3, 4].map(home), [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2)]);
         assert_eq!(home(30), (1, 1));
-        let first = |seed| Terminal::new(7, scale, seed).next();
+        let first = |seed| Terminal::new(7, scale, seed).ask();
         assert_eq!(first(1), first(1));
         let (mut a, mut b) = (Terminal::new(0, scale, 1), Terminal::new(3, scale, 1));
-        assert!((0..10).any(|_| a.next() != b.next()));
+        assert!((0..10).any(|_| a.ask() != b.ask()));
     }
 }
