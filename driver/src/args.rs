@@ -96,7 +96,14 @@ pub struct Common {
     pub user: String,
 
     /// Password; the environment hides it better than the command line
-    #[arg(long, value_name = "TEXT", env = "MYSQL_PWD", default_value = "", hide_default_value = true, hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        env = "MYSQL_PWD",
+        default_value = "",
+        hide_default_value = true,
+        hide_env_values = true
+    )]
     pub password: String,
 
     /// Database of the tables (tpcc; sbtest for sysbench's tests)
@@ -163,14 +170,14 @@ impl ValueEnum for TestName {
     fn value_variants<'a>() -> &'a [Self] {
         &[
             TestName::Tpcc,
-            TestName::Oltp(Plan::OltpReadOnly),
-            TestName::Oltp(Plan::OltpReadWrite),
-            TestName::Oltp(Plan::OltpWriteOnly),
-            TestName::Oltp(Plan::OltpPointSelect),
-            TestName::Oltp(Plan::OltpUpdateIndex),
-            TestName::Oltp(Plan::OltpUpdateNonIndex),
-            TestName::Oltp(Plan::OltpInsert),
-            TestName::Oltp(Plan::OltpDelete),
+            TestName::Oltp(Plan::ReadOnly),
+            TestName::Oltp(Plan::ReadWrite),
+            TestName::Oltp(Plan::WriteOnly),
+            TestName::Oltp(Plan::PointSelect),
+            TestName::Oltp(Plan::UpdateIndex),
+            TestName::Oltp(Plan::UpdateNonIndex),
+            TestName::Oltp(Plan::Insert),
+            TestName::Oltp(Plan::Delete),
         ]
     }
 

@@ -348,7 +348,9 @@ fn open_files(least: u64) -> Result<(), Failure> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(failed)?;
     if soft < least {
         if hard < least {
-            return Err(Failure::Run(format!("needs {least} open files, the limit is {hard}: raise it with ulimit -Hn")));
+            return Err(Failure::Run(format!(
+                "needs {least} open files, the limit is {hard}: raise it with ulimit -Hn"
+            )));
         }
         setrlimit(Resource::RLIMIT_NOFILE, least, hard).map_err(failed)?;
     }

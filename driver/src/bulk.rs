@@ -80,9 +80,9 @@ impl Loading<'_> {
                     stop.store(true, Relaxed);
                     result = result.and(Ok(false));
                 }
-                let (ended, at_work) = loaders.into_iter().partition(|loader| loader.is_finished());
+                let (ended, at_work): (Vec<_>, Vec<_>) = loaders.into_iter().partition(|loader| loader.is_finished());
                 loaders = at_work;
-                for loader in <Vec<thread::ScopedJoinHandle<_>>>::from(ended) {
+                for loader in ended {
                     if let Err(failure) = loader.join().expect("a panic aborts the process") {
                         stop.store(true, Relaxed);
                         result = result.and(Err(failure));

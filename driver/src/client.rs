@@ -7,7 +7,7 @@ use crate::tally::{Done, Tally};
 use crate::wire::{Connection, Error};
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -45,6 +45,8 @@ pub struct Shared {
     /// When the rate's first transaction was due.
     pub zero: OnceLock<Instant>,
     pub tickets: AtomicU64,
+    /// Rank of the clients' threads, as nice(1) counts it.
+    pub nice: AtomicI32,
     failure: Mutex<Option<String>>,
     /// One for each thread.
     tallies: Vec<Mutex<Tally>>,
@@ -62,6 +64,7 @@ impl Shared {
             rate,
             zero: OnceLock::new(),
             tickets: AtomicU64::new(0),
+            nice: AtomicI32::new(0),
             failure: Mutex::new(None),
             tallies: (0..threads).map(|_| Mutex::new(Tally::new(kinds))).collect(),
             nudge,

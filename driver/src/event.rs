@@ -112,6 +112,8 @@ pub struct Figures {
     pub involuntary_switches: i64,
     pub minor_faults: i64,
     pub major_faults: i64,
+    /// Rank of the clients' threads: below 0 they come before the server's.
+    pub nice: i32,
     /// The most memory the driver has had so far.
     pub peak_rss_bytes: u64,
 }

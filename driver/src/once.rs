@@ -58,11 +58,19 @@ fn table(figures: &Figures) -> String {
             l.mean, l.p50, l.p95, l.p99, l.p999, l.max
         );
     };
-    let _ = writeln!(out, "{} clients, {:.1} s: {:.1} transactions a second", figures.clients, figures.seconds, figures.tps);
+    let _ = writeln!(
+        out,
+        "{} clients, {:.1} s: {:.1} transactions a second",
+        figures.clients, figures.seconds, figures.tps
+    );
     if let (Some(nopm), Some(tpm), Some(tpmc)) = (figures.nopm, figures.tpm, figures.tpmc) {
         let _ = writeln!(out, "NOPM {nopm:.0}, TPM {tpm:.0}, tpmC {tpmc:.0}");
     }
-    let _ = writeln!(out, "{:<14}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}", "latency, ms", "count", "mean", "p50", "p95", "p99", "p99.9", "max");
+    let _ = writeln!(
+        out,
+        "{:<14}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        "latency, ms", "count", "mean", "p50", "p95", "p99", "p99.9", "max"
+    );
     for (name, kind) in &figures.kinds {
         row(&mut out, name, kind.count, &kind.latency_ms);
     }

@@ -51,7 +51,14 @@ impl<'a> Reactor<'a> {
             stopping: Cell::new(false),
         };
         let rouser = Arc::new(mio::Waker::new(poll.registry(), ROUSE)?);
-        Ok(Reactor { poll, events: Events::with_capacity(512), clients: Vec::new(), alive: 0, core: Rc::new(core), rouser })
+        Ok(Reactor {
+            poll,
+            events: Events::with_capacity(512),
+            clients: Vec::new(),
+            alive: 0,
+            core: Rc::new(core),
+            rouser,
+        })
     }
 
     pub fn core(&self) -> Rc<Core> {
@@ -258,10 +265,12 @@ mod tests {
         let rouser = reactor.rouser();
         let before = Instant::now();
         std::thread::spawn(move || rouser.wake());
-        reactor.run(|core| {
-            core.stop();
-            false
-        }).unwrap();
+        reactor
+            .run(|core| {
+                core.stop();
+                false
+            })
+            .unwrap();
         assert!(before.elapsed() < Duration::from_secs(60));
     }
 

@@ -139,6 +139,7 @@ impl Tally {
             involuntary_switches: 0,
             minor_faults: 0,
             major_faults: 0,
+            nice: 0,
             peak_rss_bytes: 0,
         }
     }

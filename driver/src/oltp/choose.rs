@@ -53,9 +53,7 @@ impl Choice {
         let count = f64::from(self.most);
         // The distance from the first to the last, as sysbench's special values take it.
         let span = count - 1.0;
-        let bell = |random: &mut Random| {
-            (0..ITERATIONS).map(|_| random.unit()).sum::<f64>() / f64::from(ITERATIONS)
-        };
+        let bell = |random: &mut Random| (0..ITERATIONS).map(|_| random.unit()).sum::<f64>() / f64::from(ITERATIONS);
         let value = match self.distribution {
             Distribution::Uniform => random.unit() * count,
             Distribution::Gaussian => bell(random) * count,

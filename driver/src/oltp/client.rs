@@ -41,7 +41,7 @@ impl OltpClient {
             connection.run(sql).await?;
         }
         let groups: Rc<[(Kind, u32)]> = plan.groups(shape).into_iter().filter(|(_, count)| *count > 0).collect();
-        let plain_insert = plan == Plan::OltpInsert;
+        let plain_insert = plan == Plan::Insert;
         let (mut statements, mut inserts) = (Vec::new(), Vec::new());
         if !plain_insert {
             for (kind, _) in groups.iter() {

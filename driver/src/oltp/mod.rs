@@ -9,7 +9,6 @@ mod prepare;
 mod shape;
 mod text;
 
-pub use choose::{Choice, Distribution};
 pub use client::OltpClient;
 pub use prepare::{count, prepare};
 pub use shape::{Plan, Shape};

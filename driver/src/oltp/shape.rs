@@ -5,16 +5,23 @@ use clap::{Args, ValueEnum};
 
 /// sysbench's tests by its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "snake_case")]
 pub enum Plan {
-    OltpReadOnly,
-    OltpReadWrite,
-    OltpWriteOnly,
-    OltpPointSelect,
-    OltpUpdateIndex,
-    OltpUpdateNonIndex,
-    OltpInsert,
-    OltpDelete,
+    #[value(name = "oltp_read_only")]
+    ReadOnly,
+    #[value(name = "oltp_read_write")]
+    ReadWrite,
+    #[value(name = "oltp_write_only")]
+    WriteOnly,
+    #[value(name = "oltp_point_select")]
+    PointSelect,
+    #[value(name = "oltp_update_index")]
+    UpdateIndex,
+    #[value(name = "oltp_update_non_index")]
+    UpdateNonIndex,
+    #[value(name = "oltp_insert")]
+    Insert,
+    #[value(name = "oltp_delete")]
+    Delete,
 }
 
 #[derive(Args, Clone, Debug)]
@@ -119,25 +126,25 @@ impl Plan {
             (S::Delete, shape.delete_inserts),
         ];
         match self {
-            Plan::OltpReadOnly => reads.to_vec(),
-            Plan::OltpReadWrite => [&reads[..], &writes].concat(),
-            Plan::OltpWriteOnly => writes.to_vec(),
-            Plan::OltpPointSelect => vec![(S::Point, 1)],
-            Plan::OltpUpdateIndex => vec![(S::UpdateIndex, shape.index_updates)],
-            Plan::OltpUpdateNonIndex => vec![(S::UpdateNonIndex, shape.non_index_updates)],
-            Plan::OltpInsert => vec![(S::Insert, 1)],
-            Plan::OltpDelete => vec![(S::Delete, 1)],
+            Plan::ReadOnly => reads.to_vec(),
+            Plan::ReadWrite => [&reads[..], &writes].concat(),
+            Plan::WriteOnly => writes.to_vec(),
+            Plan::PointSelect => vec![(S::Point, 1)],
+            Plan::UpdateIndex => vec![(S::UpdateIndex, shape.index_updates)],
+            Plan::UpdateNonIndex => vec![(S::UpdateNonIndex, shape.non_index_updates)],
+            Plan::Insert => vec![(S::Insert, 1)],
+            Plan::Delete => vec![(S::Delete, 1)],
         }
     }
 
     /// Whether a transaction is more than one statement that commits by itself.
     pub fn begins(self, shape: &Shape) -> bool {
-        !shape.skip_trx && matches!(self, Plan::OltpReadOnly | Plan::OltpReadWrite | Plan::OltpWriteOnly)
+        !shape.skip_trx && matches!(self, Plan::ReadOnly | Plan::ReadWrite | Plan::WriteOnly)
     }
 
     /// Whether a delete is followed by an insert.
     pub fn reinserts(self) -> bool {
-        matches!(self, Plan::OltpReadWrite | Plan::OltpWriteOnly)
+        matches!(self, Plan::ReadWrite | Plan::WriteOnly)
     }
 
     /// Prepared statements of one client.
@@ -145,7 +152,7 @@ impl Plan {
         let groups = self.groups(shape);
         let used = groups.iter().filter(|(_, count)| *count > 0).count() as u32;
         let own = match self {
-            Plan::OltpInsert => 0,
+            Plan::Insert => 0,
             _ => used + u32::from(self.reinserts() && shape.delete_inserts > 0),
         };
         own * shape.tables + 2 * u32::from(self.begins(shape))

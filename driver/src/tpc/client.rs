@@ -213,9 +213,7 @@ impl TpccClient {
             self.run(Sql::SetDelivery, &[w, d, o]).await?;
             let sum = self.fetch(Sql::OrderSum, &[w, d, o]).await?;
             let sum = Param::Text(text(&sum, 0)?);
-            self.connection
-                .execute(&mut self.statements[Sql::DeliverCustomer as usize], &[sum, w, d, c])
-                .await?;
+            self.connection.execute(&mut self.statements[Sql::DeliverCustomer as usize], &[sum, w, d, c]).await?;
         }
         self.commit().await
     }

@@ -54,7 +54,9 @@ fn jobs(load: Load) -> Vec<Job> {
         }));
     }
     for (w, d) in districts() {
-        jobs.push(Box::new(move || bulk::inserts("INSERT INTO customer VALUES ".into(), load.customers(w, d), customer)));
+        jobs.push(Box::new(move || {
+            bulk::inserts("INSERT INTO customer VALUES ".into(), load.customers(w, d), customer)
+        }));
     }
     for (w, d) in districts() {
         jobs.push(Box::new(move || {

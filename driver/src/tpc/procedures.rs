@@ -55,14 +55,16 @@ pub fn params<'a>(input: &'a Input, paid: &'a str) -> Vec<Param<'a>> {
             params.extend([int(count), int(order.all_local().into())]);
             // Slots that are not used hold the last line; nobody reads them.
             let last = order.lines.last().copied();
-            let lines = || order.lines.iter().copied().chain(std::iter::repeat_with(move || last).flatten()).take(ITEMS);
+            let lines =
+                || order.lines.iter().copied().chain(std::iter::repeat_with(move || last).flatten()).take(ITEMS);
             params.extend(lines().map(|line| int(line.item)));
             params.extend(lines().map(|line| int(line.supply)));
             params.extend(lines().map(|line| int(line.quantity)));
             params
         }
         Input::Payment(p) => {
-            let mut params = vec![int(p.warehouse), int(p.district), int(p.customer_warehouse), int(p.customer_district)];
+            let mut params =
+                vec![int(p.warehouse), int(p.district), int(p.customer_warehouse), int(p.customer_district)];
             params.extend(who(&p.customer));
             params.push(Param::Text(paid));
             params

@@ -86,9 +86,7 @@ impl Sql {
         let marks = vec!["?"; ITEMS].join(",");
         let line = "(?, ?, ?, ?, ?, ?, NULL, ?, ?, ?)";
         let fixed = match self {
-            Sql::TakeOrderNumber => {
-                "SELECT d_next_o_id, d_tax FROM district WHERE d_w_id = ? AND d_id = ? FOR UPDATE"
-            }
+            Sql::TakeOrderNumber => "SELECT d_next_o_id, d_tax FROM district WHERE d_w_id = ? AND d_id = ? FOR UPDATE",
             Sql::NextOrderNumber => "UPDATE district SET d_next_o_id = ? + 1 WHERE d_w_id = ? AND d_id = ?",
             Sql::OrderingCustomer => {
                 "SELECT c_discount, c_last, c_credit, w_tax FROM warehouse, customer \
@@ -157,9 +155,7 @@ impl Sql {
             Sql::SetDelivery => {
                 "UPDATE order_line SET ol_delivery_d = NOW() WHERE ol_w_id = ? AND ol_d_id = ? AND ol_o_id = ?"
             }
-            Sql::OrderSum => {
-                "SELECT SUM(ol_amount) FROM order_line WHERE ol_w_id = ? AND ol_d_id = ? AND ol_o_id = ?"
-            }
+            Sql::OrderSum => "SELECT SUM(ol_amount) FROM order_line WHERE ol_w_id = ? AND ol_d_id = ? AND ol_o_id = ?",
             Sql::DeliverCustomer => {
                 "UPDATE customer SET c_balance = c_balance + ?, c_delivery_cnt = c_delivery_cnt + 1 \
                  WHERE c_w_id = ? AND c_d_id = ? AND c_id = ?"

@@ -87,7 +87,6 @@ impl Value {
 #[derive(Clone, Copy, Debug)]
 pub enum Param<'a> {
     Int(i32),
-    Long(i64),
     Text(&'a str),
     Null,
 }

@@ -146,7 +146,6 @@ pub fn text_row(packet: &[u8], columns: usize, into: &mut Vec<Value>) -> Result<
 pub fn kind_of(param: &Param) -> u8 {
     match param {
         Param::Int(_) => 3,
-        Param::Long(_) => 8,
         // NULL is announced as text: where text follows in a later execution nothing needs to be announced again.
         Param::Text(_) | Param::Null => 253,
     }
@@ -177,7 +176,6 @@ pub fn put_params(out: &mut Vec<u8>, params: &[Param], announce: bool) {
     for (at, param) in params.iter().enumerate() {
         match param {
             Param::Int(number) => out.extend_from_slice(&number.to_le_bytes()),
-            Param::Long(number) => out.extend_from_slice(&number.to_le_bytes()),
             Param::Text(text) => {
                 put_length(out, text.len());
                 out.extend_from_slice(text.as_bytes());
