@@ -52,6 +52,9 @@ pub enum Verb {
         /// Open loop: so many transactions a second, each counted from when it was due
         #[arg(long, value_name = "TPS", value_parser = rate)]
         rate: Option<f64>,
+        /// No more than so many transactions, warm-up included: for comparing what is in the tables afterwards
+        #[arg(long, value_name = "N")]
+        most: Option<u64>,
         /// Print the events of `serve` instead of a table
         #[arg(long)]
         json: bool,

@@ -42,6 +42,8 @@ pub struct Shared {
     pub abandoned: AtomicBool,
     /// Transactions for each second of all clients together.
     pub rate: Option<f64>,
+    /// Transactions of all clients together.
+    pub most: Option<u64>,
     /// When the rate's first transaction was due.
     pub zero: OnceLock<Instant>,
     pub tickets: AtomicU64,
@@ -54,7 +56,14 @@ pub struct Shared {
 }
 
 impl Shared {
-    pub fn new(clients: u32, threads: u32, kinds: usize, rate: Option<f64>, nudge: crate::inbox::Nudge) -> Shared {
+    pub fn new(
+        clients: u32,
+        threads: u32,
+        kinds: usize,
+        rate: Option<f64>,
+        most: Option<u64>,
+        nudge: crate::inbox::Nudge,
+    ) -> Shared {
         Shared {
             clients,
             connected: AtomicU32::new(0),
@@ -62,6 +71,7 @@ impl Shared {
             stopped: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             rate,
+            most,
             zero: OnceLock::new(),
             tickets: AtomicU64::new(0),
             nice: AtomicI32::new(0),
@@ -122,9 +132,12 @@ pub async fn live<C: Client>(shared: &Shared, home: &Home, open: impl AsyncFnOnc
 /// Transactions until the run stops; an error if the connection is lost.
 async fn work<C: Client>(shared: &Shared, home: &Home, client: &mut C) -> Result<(), String> {
     while !shared.stopped.load(Relaxed) {
+        let ticket = shared.tickets.fetch_add(1, Relaxed);
+        if shared.most.is_some_and(|most| ticket >= most) {
+            return Ok(());
+        }
         let due = match (shared.rate, shared.zero.get()) {
             (Some(rate), Some(zero)) => {
-                let ticket = shared.tickets.fetch_add(1, Relaxed);
                 let due = *zero + Duration::from_secs_f64(ticket as f64 / rate);
                 home.core.sleep_until(due).await;
                 Some(due)

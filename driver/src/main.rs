@@ -71,12 +71,12 @@ fn act(args: Args, mut inbox: Inbox) -> Result<(), Failure> {
             }
             said(Bench::open(&common, &still)?.check(Age::Fresh)?)
         }
-        Verb::Run { common, running, clients, seconds, warmup, rate, json } => {
+        Verb::Run { common, running, clients, seconds, warmup, rate, most, json } => {
             if running.procedures && common.test != TestName::Tpcc {
                 return Err(Failure::Use("--procedures is for --test tpcc".into()));
             }
             let bench = Bench::open(&common, &running)?;
-            let wish = |clients| Wish { clients, warmup_s: warmup, seconds, seed: common.seed, rate };
+            let wish = |clients| Wish { clients, warmup_s: warmup, seconds, seed: common.seed, rate, most };
             once::once(bench, clients.into_iter().map(wish).collect(), json, inbox)
         }
         Verb::Check { common } => said(Bench::open(&common, &still)?.check(Age::Used)?),

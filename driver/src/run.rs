@@ -42,6 +42,9 @@ pub struct Wish {
     /// Transactions for each second; without it the loop is closed.
     #[serde(default)]
     pub rate: Option<f64>,
+    /// No client begins another transaction after so many of all together, warm-up included.
+    #[serde(default)]
+    pub most: Option<u64>,
 }
 
 /// What a run leaves behind, whether it came to its end or not.
@@ -62,7 +65,7 @@ pub fn run(
 ) -> (Trace, Result<Option<Figures>, Failure>) {
     let threads = bench.threads.min(wish.clients);
     let kinds = bench.kinds().len();
-    let shared = Shared::new(wish.clients, threads, kinds, wish.rate, inbox.nudge());
+    let shared = Shared::new(wish.clients, threads, kinds, wish.rate, wish.most, inbox.nudge());
     let (send, rousers) = channel();
     let mut trace = Trace::default();
     let measured = thread::scope(|scope| {

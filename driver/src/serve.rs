@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn commands_are_read() {
-        let wish = Wish { clients: 64, warmup_s: 0.3, seconds: 2.0, seed: 7, rate: None };
+        let wish = Wish { clients: 64, warmup_s: 0.3, seconds: 2.0, seed: 7, rate: None, most: None };
         assert_eq!(command(r#"{"do":"run","clients":64,"warmup_s":0.3,"seconds":2,"seed":7}"#), Ok(Command::Run(wish)));
         let open = Wish { rate: Some(100.0), ..wish };
         let line = r#"{"do":"run","clients":64,"warmup_s":0.3,"seconds":2,"seed":7,"rate":100}"#;

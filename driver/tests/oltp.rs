@@ -225,9 +225,10 @@ fn passwords_and_wrong_names() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("say --user and --password"), "{wrong:?}");
     let nowhere = server.drive("run", "--test tpcc");
     assert!(String::from_utf8_lossy(&nowhere.stderr).contains("evenkeel-driver prepare"), "{nowhere:?}");
-    // The kernel vouches for who is at the other end of the socket.
-    server.ask("CREATE USER root2@localhost IDENTIFIED VIA mysql_native_password USING 'invalid' OR unix_socket AS 'root'; GRANT ALL ON sbtest.* TO root2@localhost");
+    // The kernel vouches for who is at the other end of the socket, as Debian's own root has it.
     if nix::unistd::geteuid().is_root() {
-        server.drive_well("run", &format!("{run} --user root2"));
+        let way = "mysql_native_password USING 'invalid' OR unix_socket";
+        server.ask(&format!("ALTER USER root@localhost IDENTIFIED VIA {way}"));
+        server.drive_well("run", &run);
     }
 }
