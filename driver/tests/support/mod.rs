@@ -20,6 +20,10 @@ pub struct Server {
 
 /// None, with the word for it, where there is no server to be had.
 pub fn server() -> Option<Server> {
+    server_with(&["--innodb-buffer-pool-size=64M", "--innodb-log-file-size=64M", "--max-connections=600"])
+}
+
+pub fn server_with(options: &[&str]) -> Option<Server> {
     if !Path::new(SERVER).is_file() {
         println!("skipped: {SERVER} is not installed; apt-get install mariadb-server");
         return None;
@@ -43,9 +47,9 @@ pub fn server() -> Option<Server> {
         .arg("--no-defaults")
         .arg(format!("--datadir={}", data.display()))
         .arg(format!("--socket={}", dir.join("socket").display()))
-        .args(["--skip-networking", "--innodb-buffer-pool-size=64M", "--innodb-log-file-size=64M"])
-        .args(["--innodb-flush-log-at-trx-commit=0", "--max-connections=600", "--max-prepared-stmt-count=65536"])
-        .args(["--back-log=64"])
+        .args(["--skip-networking", "--innodb-flush-log-at-trx-commit=0", "--back-log=64"])
+        .arg("--max-prepared-stmt-count=262144")
+        .args(options)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log);
@@ -86,6 +90,10 @@ impl Server {
         let sql =
             format!("SELECT COUNT(*) FROM information_schema.engines WHERE engine = '{engine}' AND support <> 'NO'");
         self.ask(&sql) == "1"
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn kill(&mut self) {
