@@ -24,9 +24,8 @@ const OVER: Duration = Duration::from_millis(100);
 const CONNECT: Duration = Duration::from_secs(120);
 /// How long a client's last transaction may take; whoever takes longer is cut off.
 const LAST: Duration = Duration::from_secs(30);
-/// Where the machine allows it, the clients' threads come before a server's: one of them has to keep up with thousands of
-/// threads of a server, and with the rank of one among those it gets one turn in thousands.
-const NICE: i32 = -10;
+/// Up to so many clients their threads have the rank that every thread has.
+const EQUALS: f64 = 64.0;
 /// Connections that each thread opens at the same time; a server's queue of new ones holds 80 at least.
 const AT_ONCE: u32 = 32;
 
@@ -125,12 +124,12 @@ fn work(
             return 0;
         }
     };
-    let rank = || getpriority_process(None).unwrap_or(0);
-    if rank() > NICE {
+    let has = || getpriority_process(None).unwrap_or(0);
+    if rank(wish.clients) < has() {
         // Without the right to it the thread keeps its rank, and the figures say which it was.
-        let _ = setpriority_process(None, NICE);
+        let _ = setpriority_process(None, rank(wish.clients));
     }
-    shared.nice.store(rank(), SeqCst);
+    shared.nice.store(has(), SeqCst);
     ready(reactor.rouser());
     let core = reactor.core();
     let home = Home { core: core.clone(), gate: Rc::new(Gate::new(core, AT_ONCE)), thread: number as usize };
@@ -150,6 +149,15 @@ fn work(
             1
         }
     }
+}
+
+/// The rank of a thread that carries the clients, as nice(1) counts it. A thread of thousands on a server's machine gets one
+/// turn in thousands, and the server waits for its clients. A step of rank is worth a quarter more of the CPUs; this many
+/// keep the thread's share what it is among 64. To put it before the server from the start would be wrong too: it would be
+/// woken for every single answer, and cost more.
+fn rank(clients: u32) -> i32 {
+    let steps = (f64::from(clients) / EQUALS).ln() / 1.25f64.ln();
+    -(steps.round().clamp(0.0, 19.0) as i32)
 }
 
 /// Takes the threads' tallies away and leaves empty ones.
@@ -255,4 +263,15 @@ fn measure(
     figures.major_faults = used.major_faults;
     figures.peak_rss_bytes = usage::peak_rss();
     Ok(wait(Instant::now() + OVER, &never)?.then_some(figures))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rank;
+
+    #[test]
+    fn rank_grows_with_the_clients_and_without_a_step() {
+        assert_eq!([1, 64, 128, 512, 4096, 65_536].map(rank), [0, 0, -3, -9, -19, -19]);
+        assert!((1..5000).all(|clients| rank(clients) - rank(clients + 1) <= 1));
+    }
 }

@@ -16,7 +16,7 @@ fn load_run_and_checks() {
     // Statements, then procedures, on the same tables; the checks after each hold, ledger included.
     for how in ["", "--procedures", "--isolation read-committed"] {
         let before: u64 = server.ask("SELECT SUM(d_next_o_id) FROM tpcc.district").parse().unwrap();
-        server.events(&format!("--test tpcc {how} --clients 8 --seconds 2 --warmup 0.5"));
+        let events = server.events(&format!("--test tpcc {how} --clients 8 --seconds 2 --warmup 0.5"));
         let (result, checked) = (named(&events, "result"), named(&events, "checked"));
         assert_eq!(checked["holds"], true, "{how}: {checked}");
         assert!(checked["what"].as_str().unwrap().starts_with("11 conditions hold"), "{checked}");
