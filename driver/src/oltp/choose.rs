@@ -173,4 +173,41 @@ mod tests {
             assert_eq!(Choice::new(distribution, 1).draw(&mut Random::new(3, 3)), 1);
         }
     }
+
+    /// sysbench itself draws as many; each hundredth of the range must get as many as here, but for chance.
+    #[test]
+    fn as_sysbench_draws() {
+        const SCRIPT: &str = r#"
+            function event()
+                for _, name in ipairs({"uniform", "gaussian", "special", "pareto"}) do
+                    local parts = {}
+                    for i = 1, 100 do parts[i] = 0 end
+                    for i = 1, 200000 do
+                        local part = math.floor((sysbench.rand[name](1, 10000) - 1) / 100) + 1
+                        parts[part] = parts[part] + 1
+                    end
+                    print(table.concat(parts, " "))
+                end
+            end"#;
+        let file = std::env::temp_dir().join(format!("evenkeel-draws-{}.lua", std::process::id()));
+        std::fs::write(&file, SCRIPT).unwrap();
+        let mut command = std::process::Command::new("sysbench");
+        let out = command.arg(&file).args(["--events=1", "--verbosity=0", "run"]).output();
+        let _ = std::fs::remove_file(&file);
+        let Ok(out) = out else {
+            println!("skipped: sysbench is not installed; apt-get install sysbench");
+            return;
+        };
+        let text = String::from_utf8(out.stdout).unwrap();
+        let all = [Distribution::Uniform, Distribution::Gaussian, Distribution::Special, Distribution::Pareto];
+        assert_eq!(text.lines().count(), all.len(), "{text}");
+        for (distribution, line) in all.into_iter().zip(text.lines()) {
+            let ours = parts(distribution).into_iter().map(|share| share * 200_000.0);
+            let theirs = line.split_whitespace().map(|count| count.parse::<f64>().unwrap());
+            for (part, (ours, theirs)) in ours.zip(theirs).enumerate() {
+                let chance = 6.0 * (ours + theirs + 9.0).sqrt();
+                assert!((ours - theirs).abs() < chance, "{distribution}, part {part}: {ours}, sysbench {theirs}");
+            }
+        }
+    }
 }
