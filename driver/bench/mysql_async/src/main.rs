@@ -7,8 +7,11 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
+fn main() {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(measure());
+}
+
+async fn measure() {
     let args: Vec<String> = std::env::args().collect();
     let [_, socket, clients, seconds, size] = args.as_slice() else { panic!("SOCKET CLIENTS SECONDS TABLE_SIZE") };
     let (clients, seconds, size) =
