@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 #[serde(tag = "event", rename_all = "lowercase")]
 pub enum Event {
     Ready(Box<Ready>),
+    Begun(Begun),
     Second(Box<Second>),
     Result(Box<Figures>),
     Settled(Settled),
@@ -46,6 +47,13 @@ pub struct Ready {
     /// Threads that the clients share.
     pub threads: u32,
     pub prepare_s: f64,
+}
+
+/// Every client is connected, has its statements prepared, and begins.
+#[derive(Debug, Serialize)]
+pub struct Begun {
+    pub clients: u32,
+    pub connect_s: f64,
 }
 
 /// One second of the window, or the part that is left at its end.

@@ -4,7 +4,7 @@
 use crate::Failure;
 use crate::bench::Bench;
 use crate::client::{Home, Shared};
-use crate::event::{Event, Figures};
+use crate::event::{Begun, Event, Figures};
 use crate::inbox::{Inbox, Woken};
 use crate::reactor::{Gate, Reactor};
 use crate::tally::Tally;
@@ -223,6 +223,7 @@ fn measure(
     let _ = shared.zero.set(Instant::now());
     shared.started.store(true, SeqCst);
     rouse();
+    tell(Event::Begun(Begun { clients: wish.clients, connect_s }))?;
     if !wait(Instant::now() + Duration::from_secs_f64(wish.warmup_s), &never)? {
         return Ok(None);
     }

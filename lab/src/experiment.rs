@@ -68,6 +68,9 @@ pub struct Mariadb {
     /// Lines of the server's configuration, as `name = value`.
     #[serde(default)]
     pub options: BTreeMap<String, toml::Value>,
+    /// A key that a fragment says twice is reported, and the trial counts: for published configurations that do. Else it does not.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub twice_is_fine: bool,
 }
 
 /// Any server: a command that starts it, and how to know that it is ready.
@@ -125,6 +128,54 @@ pub struct Load {
     /// Further options for sysbench.
     #[serde(default)]
     pub extra: Vec<String>,
+    /// Which program acts as the clients of MariaDB. Without it: the lab's own for TPC-C, sysbench for its tests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<Driver>,
+    /// TPC-C: warehouses.
+    #[serde(default = "default_warehouses", skip_serializing_if = "is_default_warehouses")]
+    pub warehouses: u32,
+    /// TPC-C: the five transactions as stored procedures.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub procedures: bool,
+    /// TPC-C: with the standard's keying and think times.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub paced: bool,
+    /// Open loop, with the lab's own driver: so many transactions a second, each counted from when it was due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<f64>,
+    /// How much of the tables the lab's own driver checks after a load and after each trial.
+    #[serde(default, skip_serializing_if = "Checks::is_full")]
+    pub checks: Checks,
+}
+
+impl Load {
+    /// The program that acts as the clients.
+    pub fn driver(&self) -> Driver {
+        let tpcc = self.tests.iter().any(|t| t.get_ref() == TPCC);
+        self.driver.unwrap_or(if tpcc { Driver::Evenkeel } else { Driver::Sysbench })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Driver {
+    Evenkeel,
+    Sysbench,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Checks {
+    #[default]
+    Full,
+    Quick,
+    None,
+}
+
+impl Checks {
+    fn is_full(&self) -> bool {
+        *self == Checks::Full
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
@@ -146,6 +197,15 @@ fn default_settle() -> f64 {
 }
 fn default_tables() -> u32 {
     4
+}
+fn default_warehouses() -> u32 {
+    1
+}
+fn is_default_warehouses(n: &u32) -> bool {
+    *n == default_warehouses()
+}
+fn is_false(value: &bool) -> bool {
+    !value
 }
 fn default_rows() -> u64 {
     100_000
@@ -311,12 +371,16 @@ impl Experiment {
             let name = test.get_ref().as_str();
             let known = match &self.target {
                 Target::Embedded(_) => name == "oltp",
+                Target::Mariadb(_) if self.load.driver() == Driver::Evenkeel => OWN_TESTS.contains(&name),
                 Target::Mariadb(_) => SYSBENCH_TESTS.contains(&name) || name.ends_with(".lua"),
                 Target::Command(_) => true,
             };
             if !known {
                 let tests = match &self.target {
                     Target::Embedded(_) => "oltp".to_string(),
+                    _ if self.load.driver() == Driver::Evenkeel => {
+                        format!("{} with the lab's own driver (load.driver)", OWN_TESTS.join(", "))
+                    }
                     _ => format!("{}, or the path of a Lua file", SYSBENCH_TESTS.join(", ")),
                 };
                 return Err(bad(start(test), format!("unknown test {name:?}: this target knows {tests}")));
@@ -337,6 +401,13 @@ impl Experiment {
                 Place::Key("load.percentile"),
                 format!("load.percentile is {}: say 1 to 100", self.load.percentile),
             ));
+        }
+        if !(1..=100_000).contains(&self.load.warehouses) {
+            let what = format!("load.warehouses is {}: say 1 to 100000", self.load.warehouses);
+            return Err(bad(Place::Key("load.warehouses"), what));
+        }
+        if self.load.rate.is_some_and(|r| !(0.001..=1e7).contains(&r)) {
+            return Err(bad(Place::Key("load.rate"), "load.rate is a number of transactions a second".into()));
         }
         for (key, value) in [("load.tables", u64::from(self.load.tables)), ("load.rows", self.load.rows)] {
             if value == 0 {
@@ -478,8 +549,15 @@ impl Experiment {
                 said.extend(wish.rows.map(|rows| format!("{rows} rows")));
             }
             Target::Mariadb(wish) => {
-                self.load.rows = fewer(self.load.rows);
-                said.push(format!("{} rows a table", self.load.rows));
+                let load = &mut self.load;
+                if load.tests.iter().any(|t| t.get_ref() == TPCC) {
+                    load.warehouses = ((f64::from(load.warehouses) * scale).ceil() as u32).max(1);
+                    said.push(format!("{} warehouses", load.warehouses));
+                }
+                if load.tests.iter().any(|t| t.get_ref() != TPCC) {
+                    load.rows = fewer(load.rows);
+                    said.push(format!("{} rows a table", load.rows));
+                }
                 for (key, value) in &mut wish.options {
                     if let Some(less) = value.as_str().and_then(|v| scaled_size(v, scale)) {
                         said.push(format!("{key} {less}"));
@@ -529,6 +607,22 @@ fn scaled_size(text: &str, scale: f64) -> Option<String> {
 }
 
 const CLIENTS: RangeInclusive<u32> = 1..=65_536;
+
+/// TPC-C, by its name in experiments.
+pub const TPCC: &str = "tpcc";
+
+/// What the lab's own driver knows.
+const OWN_TESTS: [&str; 9] = [
+    TPCC,
+    "oltp_read_only",
+    "oltp_read_write",
+    "oltp_point_select",
+    "oltp_update_non_index",
+    "oltp_update_index",
+    "oltp_insert",
+    "oltp_delete",
+    "oltp_write_only",
+];
 
 pub const SYSBENCH_TESTS: [&str; 10] = [
     "oltp_read_only",
@@ -582,15 +676,35 @@ fn line_of_key(text: &str, key: &str) -> Option<usize> {
 fn refuse_what_means_nothing(name: &str, text: &str, experiment: &Experiment) -> Result<()> {
     const OF_SYSBENCH: [&str; 7] =
         ["load.tables", "load.rows", "load.percentile", "load.ps_mode", "load.rand_type", "load.prepare", "load.extra"];
+    const OF_OWN: [&str; 6] =
+        ["load.driver", "load.warehouses", "load.procedures", "load.paced", "load.rate", "load.checks"];
     let (target, more): (&str, &[&str]) = match experiment.target {
-        Target::Mariadb(_) => return Ok(()),
+        Target::Mariadb(_) => return refuse_what_the_driver_does_not_know(name, text, experiment),
         Target::Embedded(_) => ("embedded", &["placement.client"]),
         Target::Command(_) => ("command", &[]),
     };
-    match OF_SYSBENCH.iter().chain(more).find_map(|key| Some((key, line_of_key(text, key)?))) {
+    match OF_SYSBENCH.iter().chain(&OF_OWN).chain(more).find_map(|key| Some((key, line_of_key(text, key)?))) {
         Some((key, line)) => {
             Err(wrong(format!("{name}:{line}: {key} means nothing to the {target} target; remove the line")))
         }
+        None => Ok(()),
+    }
+}
+
+/// Keys that only the other program for MariaDB knows.
+fn refuse_what_the_driver_does_not_know(name: &str, text: &str, experiment: &Experiment) -> Result<()> {
+    let tpcc = experiment.load.tests.iter().all(|t| t.get_ref() == TPCC);
+    let (driver, keys): (&str, &[&str]) = match experiment.load.driver() {
+        Driver::Sysbench => {
+            ("sysbench", &["load.warehouses", "load.procedures", "load.paced", "load.rate", "load.checks"])
+        }
+        Driver::Evenkeel if tpcc => {
+            ("TPC-C", &["load.percentile", "load.ps_mode", "load.extra", "load.tables", "load.rows", "load.rand_type"])
+        }
+        Driver::Evenkeel => ("the lab's own driver", &["load.percentile", "load.ps_mode", "load.extra"]),
+    };
+    match keys.iter().find_map(|key| Some((key, line_of_key(text, key)?))) {
+        Some((key, line)) => Err(wrong(format!("{name}:{line}: {key} means nothing to {driver}; remove the line"))),
         None => Ok(()),
     }
 }

@@ -68,8 +68,12 @@ impl Plan {
         let mut cells = cells(&experiment, &heaps)?;
         let wished = experiment.plan.baseline.as_ref().map(|b| b.get_ref().as_str());
         let factor = Factor::compared(&cells, wished).unwrap_or(Factor::Heap);
+        let of_factor = |f: Factor, value: &str| cells.iter().any(|c| f.of(c) == value);
+        // With one heap left, as by --heap, the baseline is a value of what does not vary any more.
+        let fixed = |w: &&str| !of_factor(factor, w) && Factor::ALL.iter().any(|f| of_factor(*f, w));
+        let wished = wished.filter(|w| !fixed(w));
         let baseline = wished.unwrap_or(factor.of(&cells[0])).to_string();
-        if cells.iter().all(|c| factor.of(c) != baseline) {
+        if !of_factor(factor, &baseline) {
             let known: BTreeSet<&str> =
                 Factor::ALL.iter().flat_map(|f| cells.iter().map(|c| f.of(c))).filter(|v| !v.is_empty()).collect();
             let known: Vec<&str> = known.into_iter().collect();

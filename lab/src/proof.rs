@@ -114,6 +114,14 @@ pub fn of_cpus(what: &str, cpus: Option<&[usize]>, pid: u32) -> Option<Proof> {
     Some(Proof { what: what.into(), holds: wanted == found, wanted, found })
 }
 
+/// What a durability is called among proofs.
+pub const DURABILITY: &str = "durability";
+
+/// States when a commit is on the disk: nothing is asked for, but engines that differ in it are not compared without a word.
+pub fn of_durability(found: String) -> Proof {
+    Proof { what: DURABILITY.into(), wanted: "stated".into(), holds: true, found }
+}
+
 fn same_file(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(x), Ok(y)) if x == y)
 }

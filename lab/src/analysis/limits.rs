@@ -6,6 +6,7 @@ use super::fit::POINTS;
 use super::table::{Group, Table};
 use super::words::{list, percent};
 use super::{MarginSource, Question, Test};
+use crate::proof::DURABILITY;
 
 /// Fewer rounds show hardly more than one.
 const FEW_ROUNDS: usize = 3;
@@ -55,6 +56,7 @@ pub(super) fn limits(table: &Table, tests: &[Test], question: &Question) -> Vec<
         }
         limits.extend(missing(group));
         limits.extend(in_blocks(group));
+        limits.extend(durability(group));
         limits.extend(of_records(group));
     }
     limits
@@ -67,6 +69,21 @@ fn missing(group: &Group) -> Option<String> {
         .map(|v| format!("{} at {} of {} client counts", group.variants[v], empty(v), group.clients.len()))
         .collect();
     (!lacking.is_empty()).then(|| format!("{}: no trial counts for {}.", group.name, list(&lacking)))
+}
+
+/// Variants whose commits are safe at different moments: the faster may only promise less.
+fn durability(group: &Group) -> Option<String> {
+    let of = |v: usize| {
+        let proofs = (0..group.clients.len()).flat_map(|c| group.cell(v, c)).flat_map(|r| &r.proofs);
+        proofs.filter(|p| p.what == DURABILITY).map(|p| p.found.as_str()).next()
+    };
+    let stated: Vec<(&str, &str)> =
+        (0..group.variants.len()).filter_map(|v| Some((group.variants[v].as_str(), of(v)?))).collect();
+    let differ = stated.windows(2).any(|w| w[0].1 != w[1].1);
+    differ.then(|| {
+        let each: Vec<String> = stated.iter().map(|(v, d)| format!("{v} ({d})")).collect();
+        format!("{}: the variants are not equally durable: {}.", group.name, list(&each))
+    })
 }
 
 /// Variants that ran one after the other, each in one go: what changed with time cannot be told from what they do.

@@ -187,6 +187,7 @@ impl Server for Life {
                 holds: pid == u64::from(self.pid()),
             },
             Proof { what: "TidesDB".into(), wanted: "any".into(), holds: version != "unknown", found: version },
+            proof::of_durability(self.ready["durability"].as_str().unwrap_or("unknown").to_string()),
         ])
     }
 
@@ -245,7 +246,7 @@ impl Server for Life {
         series.sort_by(|a, b| a.at.total_cmp(&b.at));
         let number = |name: &str| result[name].as_f64();
         let latency = |name: &str| result["latency_ms"][name].as_f64();
-        let errors = result["errors"].as_object().map(|e| e.values().filter_map(Value::as_f64).sum());
+        let errors = result["errors"].as_object().map(|e| e.values().filter_map(Value::as_f64).fold(0.0, |a, b| a + b));
         let figures = Figures {
             tps: number("tps"),
             seconds: number("seconds"),

@@ -3,6 +3,7 @@
 use super::prefix::Prefix;
 use crate::wrong::wrong;
 use anyhow::Result;
+use std::collections::BTreeMap;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Engine {
@@ -23,6 +24,31 @@ impl Engine {
             "aria" => Engine { sql: "Aria".into(), plugin: None },
             _ => Engine { sql: name.into(), plugin: None },
         }
+    }
+
+    /// When a commit is on the disk, by the variables in effect.
+    pub fn durability(&self, variables: &BTreeMap<String, String>) -> String {
+        let get = |name: &str| variables.get(name).map(String::as_str);
+        let at_commit = |flush: Option<&str>| match flush {
+            Some("0") => "commits reach the disk within about a second",
+            Some("1") | Some("3") => "each commit is on the disk",
+            Some("2") => "each commit is with the system, on the disk within about a second",
+            _ => "unknown",
+        };
+        let sql = self.sql.to_ascii_lowercase();
+        let mut words = match sql.as_str() {
+            "innodb" => at_commit(get("innodb_flush_log_at_trx_commit")).to_string(),
+            "rocksdb" => at_commit(get("rocksdb_flush_log_at_trx_commit")).to_string(),
+            "aria" => "no transactions; each statement is in the log, on the disk at a checkpoint".to_string(),
+            _ => return "unknown".into(),
+        };
+        if sql == "innodb" && get("innodb_doublewrite").is_some_and(|v| v == "OFF" || v == "0") {
+            words += "; a torn page is lost (no doublewrite)";
+        }
+        if get("log_bin").is_some_and(|v| v == "ON") && get("sync_binlog") != Some("1") {
+            words += "; the binary log is not flushed at commits";
+        }
+        words
     }
 
     /// What the server must load; an error that names the package if it is not there.

@@ -1,6 +1,6 @@
 //! A running server and its trials.
 //!
-//! The **window** opens when sysbench says that all its threads work and the server counts as many connections, after the warm-up.
+//! The **window** opens when the load says that all its clients work and the server counts as many connections, after the warm-up.
 //! At both edges the server's counters are read with the time of the answer; the rate is their difference over that time.
 
 use super::count::{self, Count};
@@ -8,9 +8,10 @@ use super::engine::Engine;
 use super::sql::Status;
 use super::{Kit, Up};
 use crate::experiment::Load;
-use crate::load::sysbench::{self, DATABASE, Report, Run, Running, Sysbench, Test};
+use crate::load::{self, Driver, Report, Run, Running, Test};
 use crate::observe::{self, Depth, Watch};
 use crate::placement;
+use crate::proof;
 use crate::record::{Figures, Proof, Second};
 use crate::target::{Ask, Measured, Server, Setting};
 use anyhow::{Context, Result, bail};
@@ -18,6 +19,7 @@ use procfs::process::Process as Seen;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,9 +27,10 @@ pub struct Life {
     up: Up,
     version: String,
     engine: Engine,
-    sysbench: Sysbench,
+    driver: Rc<dyn Driver>,
     load: Load,
     test: String,
+    twice_is_fine: bool,
     count: Count,
     cpus: Vec<usize>,
     client_cpus: Option<Vec<usize>>,
@@ -36,19 +39,26 @@ pub struct Life {
 }
 
 impl Life {
-    pub fn new(up: Up, kit: Kit, test: String, load: &Load, setting: &Setting) -> Result<Life> {
-        Ok(Life {
+    pub fn new(up: Up, kit: Kit, test: String, load: &Load, driver: Rc<dyn Driver>, setting: &Setting) -> Life {
+        Life {
             up,
             version: kit.prefix.version,
             engine: kit.engine,
-            sysbench: Sysbench::find()?,
+            driver,
+            twice_is_fine: kit.twice_is_fine,
             count: count::of(&test, &load.extra),
             load: load.clone(),
             test,
             cpus: setting.cpus.map_or_else(placement::allowed, <[usize]>::to_vec),
             client_cpus: setting.client_cpus.map(<[usize]>::to_vec),
             logged: 0,
-        })
+        }
+    }
+
+    /// What the configuration says twice, and whether the experiment minds.
+    fn twice(&self) -> Proof {
+        let proof = self.up.config.duplicates();
+        if self.twice_is_fine { Proof { wanted: "reported".into(), holds: true, ..proof } } else { proof }
     }
 
     fn poll(&mut self) -> Result<Status> {
@@ -67,12 +77,12 @@ impl Life {
         loop {
             load.alive()?;
             self.up.process.alive()?;
-            if load.started() && self.poll()?.clients() == f64::from(clients) {
+            if self.driver.started(&load.said()) && self.poll()?.clients() == f64::from(clients) {
                 return Ok(());
             }
             if Instant::now() >= end {
                 let there = self.poll()?.clients();
-                let said = sysbench::last_error(&load.said());
+                let said = load::last_error(&load.said());
                 bail!("{there} of {clients} clients were connected after {} s: {said}", patience.as_secs());
             }
             thread::sleep(Duration::from_millis(20));
@@ -108,7 +118,7 @@ impl Life {
             seed: ask.seed,
             cpus: client_cpus.as_deref(),
         };
-        let mut load = self.sysbench.run(&test, &run, raw)?;
+        let mut load = self.driver.run(&test, &run, raw)?;
         let (pid, client) = (self.pid(), Some(load.pid()));
         let watch = Watch::start(pid, client);
         self.connected(&mut load, ask.clients, patience)?;
@@ -129,11 +139,12 @@ impl Life {
         let mask = placement::mask_of(load.pid());
 
         let mut marks = Vec::new();
-        if load.end(slack + Duration::from_secs(60))?.is_none() {
-            marks.push("sysbench did not end and was killed".to_string());
-        }
         let (samples, cost) = watch.end();
-        let report = sysbench::report(&load.said());
+        if load.end(slack + self.driver.to_end())?.is_none() {
+            marks.push(format!("{} did not end and was killed", self.driver.name()));
+        }
+        let mut report = self.driver.report(&load.said());
+        marks.append(&mut report.marks);
         self.all_gone(&mut marks)?;
 
         let seconds = (last.at - first.at).as_secs_f64();
@@ -142,19 +153,12 @@ impl Life {
             tps: Some(transactions / seconds),
             seconds: Some(seconds),
             transactions: Some(transactions),
-            tps_reported: report.tps,
-            latency_mean_ms: report.mean_ms,
-            latency_p50_ms: report.percentile(0.5),
-            latency_p95_ms: report.percentile(0.95),
-            latency_p99_ms: report.percentile(0.99),
-            latency_p999_ms: report.percentile(0.999),
-            retries: report.ignored,
             watcher_cpu_s: Some(cost * seconds),
             server_says_used: last.get("Memory_used"),
-            ..Figures::default()
+            ..report.figures.clone()
         };
         observe::window(&before, &after, &mut figures);
-        marks.extend(self.marks(&figures, &report, (first.took + last.took).as_secs_f64() / 2.0));
+        marks.extend(self.marks(&figures, (first.took + last.took).as_secs_f64() / 2.0));
 
         let mut series = observe::series(&samples, zero);
         for pair in polls.windows(2) {
@@ -176,6 +180,7 @@ impl Life {
 
         let window: Vec<&Status> = polls.iter().filter(|p| p.at >= first.at).collect();
         let mut proofs = vec![of_connections(ask.clients, &window), of_reconnects(&first, &last, &report)];
+        proofs.append(&mut report.proofs);
         proofs.extend(self.client_cpus.as_deref().map(|cpus| {
             let wanted = placement::write(cpus);
             let found = mask.map_or_else(|| "unknown".into(), |m| placement::write(&m));
@@ -200,12 +205,9 @@ impl Life {
         }
     }
 
-    fn marks(&self, figures: &Figures, report: &Report, took: f64) -> Vec<String> {
+    fn marks(&self, figures: &Figures, took: f64) -> Vec<String> {
         let mut marks = Vec::new();
         let seconds = figures.seconds.unwrap_or(0.0);
-        if report.histogram.is_empty() {
-            marks.push("sysbench gave no latencies".to_string());
-        }
         if took > 0.02 * seconds {
             let percent = 100.0 * took / seconds;
             marks.push(format!(
@@ -272,7 +274,8 @@ impl Server for Life {
         let pid = fs::read_to_string(&file).unwrap_or_default().trim().to_string();
         let own = self.pid().to_string();
         let engines = self.up.sql.rows(&format!(
-            "SELECT ENGINE, COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{DATABASE}' GROUP BY ENGINE"
+            "SELECT ENGINE, COUNT(*) FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{}' GROUP BY ENGINE",
+            self.driver.database(&self.test)
         ))?;
         let engines: Vec<String> = engines.iter().map(|row| row.join(": ")).collect();
         let variables = self.up.sql.variables()?;
@@ -290,7 +293,8 @@ impl Server for Life {
                 found: answered,
             },
             of_engines(&self.engine, &engines),
-            self.up.config.duplicates(),
+            proof::of_durability(self.engine.durability(&variables)),
+            self.twice(),
         ];
         proofs.extend(self.up.config.in_effect(&variables));
         Ok(proofs)
@@ -314,7 +318,7 @@ impl Server for Life {
 
     fn measure(&mut self, ask: &Ask) -> Result<Measured> {
         let beside = |what: &str| PathBuf::from(format!("{}.{what}", ask.raw.display()));
-        let result = self.trial(ask, &beside("sysbench.txt"));
+        let result = self.trial(ask, &beside("load.txt"));
         let log = beside("server.log");
         let kept = self.keep_log(&log)?;
         let config = beside("my.cnf");

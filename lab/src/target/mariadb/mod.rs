@@ -1,4 +1,5 @@
-//! The MariaDB target: a server of the lab's own, on a private data directory and a private socket, under a load of sysbench.
+//! The MariaDB target: a server of the lab's own, on a private data directory and a private socket, under a load of the lab's own driver or
+//! of sysbench.
 //!
 //! - `prefix`: which programs; `engine`: which storage engine; `config`: its my.cnf, and what became of it.
 //! - `data`: data directories, made once and copied for each life.
@@ -15,9 +16,9 @@ mod sql;
 use super::process::Process;
 use super::{Program, Server, Setting};
 use crate::digest;
-use crate::experiment::{Experiment, Load, Mariadb as Wish, Prepare};
+use crate::experiment::{Experiment, Load, Mariadb as Wish, Prepare, TPCC};
 use crate::heaps::glibc;
-use crate::load::sysbench::{DATABASE, Sysbench, Test};
+use crate::load::{self, Driver, Test};
 use crate::proof;
 use crate::record::{Cell, Proof};
 use crate::wrong::wrong;
@@ -32,6 +33,7 @@ use sql::Sql;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -44,7 +46,7 @@ pub struct Mariadb {
     wish: Wish,
     load: Load,
     folder: PathBuf,
-    sysbench: Sysbench,
+    driver: Rc<dyn Driver>,
 }
 
 impl Mariadb {
@@ -53,7 +55,7 @@ impl Mariadb {
             wish: wish.clone(),
             load: experiment.load.clone(),
             folder: experiment.folder.clone(),
-            sysbench: Sysbench::find()?,
+            driver: load::find(&experiment.load)?.into(),
         })
     }
 
@@ -81,21 +83,24 @@ impl Mariadb {
         if let Some(plugin) = plugin {
             config.need("plugin_load_add", plugin);
         }
-        Ok(Kit { prefix, engine, config })
+        Ok(Kit { prefix, engine, config, twice_is_fine: self.wish.twice_is_fine })
     }
 
     fn rows(&self, cell: &Cell, kit: &Kit, up: &mut Up) -> Result<()> {
-        up.sql.run(&format!("CREATE DATABASE IF NOT EXISTS {DATABASE}"))?;
         let script = self.script(cell)?;
+        up.sql.run(&format!("CREATE DATABASE IF NOT EXISTS {}", self.driver.database(&script)))?;
         let test = Test { name: &script, load: &self.load, engine: &kit.engine.sql, socket: &up.socket.path };
-        self.sysbench.prepare(&test)
+        self.driver.prepare(&test)
     }
 
     /// The folder with this cell's data, ready to be copied: made now if it is the first to ask.
     fn prepared(&self, setting: &Setting, kit: &Kit) -> Result<PathBuf> {
         let (cell, load) = (setting.cell, &self.load);
-        let schema =
-            if cell.test.ends_with(".lua") { digest::of_file(Path::new(&self.script(cell)?))? } else { "oltp".into() };
+        let schema = match cell.test.as_str() {
+            script if script.ends_with(".lua") => digest::of_file(Path::new(&self.script(cell)?))?,
+            TPCC => format!("{TPCC} {}", load.warehouses),
+            _ => "oltp".into(),
+        };
         let key = [
             &kit.prefix.server.display().to_string(),
             &kit.prefix.version,
@@ -105,6 +110,7 @@ impl Mariadb {
             &load.tables.to_string(),
             &load.rows.to_string(),
             &load.extra.join(" "),
+            self.driver.name(),
         ]
         .map(|s| s.to_string());
         data::kept(setting.store, "prepared", &key, |folder| {
@@ -169,8 +175,8 @@ impl Mariadb {
         config.need("connect_timeout", 300);
         config.need_at_least("max_connections", clients + 16);
         config.need("back_log", (clients + 16).clamp(80, 65_535));
-        // Nine statements for each table of oltp_read_write, and two for the transaction.
-        let statements = clients * (9 * u64::from(self.load.tables) + 2) + 1000;
+        // Nine statements for each table of oltp_read_write, and two for the transaction; TPC-C has fewer than forty.
+        let statements = clients * (9 * u64::from(self.load.tables) + 2).max(40) + 1000;
         config.need_at_least("max_prepared_stmt_count", statements.max(16_382));
         // A client uses one table at a time; as many again, since they do not share evenly.
         // Where the kernel allows fewer files than that, the server would take less than we asked for.
@@ -187,6 +193,7 @@ struct Kit {
     prefix: Prefix,
     engine: Engine,
     config: Config,
+    twice_is_fine: bool,
 }
 
 impl super::Target for Mariadb {
@@ -195,7 +202,7 @@ impl super::Target for Mariadb {
         let name = if cell.server.is_empty() { "server".into() } else { format!("server {}", cell.server) };
         let mut programs = vec![
             Program { what: name, path: kit.prefix.server.clone() },
-            Program { what: "load".into(), path: self.sysbench.program.clone() },
+            Program { what: "load".into(), path: self.driver.program().to_path_buf() },
         ];
         if let Some(plugin) = kit.engine.load(&kit.prefix)? {
             let path = kit.prefix.plugin(&format!("{plugin}.so")).context("the plugin was here")?;
@@ -232,7 +239,7 @@ impl super::Target for Mariadb {
         if self.load.prepare == Prepare::Fresh {
             self.rows(setting.cell, &kit, &mut up)?;
         }
-        Ok(Box::new(Life::new(up, kit, self.script(setting.cell)?, &self.load, setting)?))
+        Ok(Box::new(Life::new(up, kit, self.script(setting.cell)?, &self.load, self.driver.clone(), setting)))
     }
 
     fn seconds_to_start(&self) -> f64 {
