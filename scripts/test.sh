@@ -34,7 +34,7 @@ skip() { # skip NAME REASON
 }
 
 check "the heap builds" cargo build --release -p preload
-check "the lab builds" cargo build -p cli -p evenkeel-embedded -p control
+check "the lab builds" cargo build -p cli -p evenkeel-embedded -p evenkeel-driver -p control
 check "formatting" cargo fmt --all --check
 check "lints" cargo clippy --workspace --all-targets -- -D warnings
 suite "unit, model and golden tests" cargo test --release -p heap -p preload -p bench
@@ -50,6 +50,7 @@ fi
 suite "the library as a black box, in C, C++ and real programs" cargo test --release -p checks
 
 suite "the lab: analysis, report, targets" cargo test -p lab -- --show-output
+suite "TPC-C and the driver" cargo test -p tpcc -p evenkeel-driver -- --show-output
 suite "the embedded load" cargo test -p evenkeel-embedded -p control -- --show-output
 suite "the command as a black box" cargo test -p cli -- --show-output
 

@@ -68,9 +68,10 @@ pub struct Mariadb {
     /// Lines of the server's configuration, as `name = value`.
     #[serde(default)]
     pub options: BTreeMap<String, toml::Value>,
-    /// A key that a fragment says twice is reported, and the trial counts: for published configurations that do. Else it does not.
+    /// The fragment is what someone published: what it says twice, and what the server makes otherwise of it, is reported, and the trial
+    /// counts. Else it does not.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub twice_is_fine: bool,
+    pub as_published: bool,
 }
 
 /// Any server: a command that starts it, and how to know that it is ready.

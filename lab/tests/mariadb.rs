@@ -270,3 +270,32 @@ fn a_lua_file_is_a_test() {
     assert!(measured.figures.tps.unwrap() < 2.0 * reported && 2.0 * measured.figures.tps.unwrap() > reported);
     hold(&server.stop().unwrap());
 }
+
+#[test]
+fn tpcc_under_the_labs_own_driver() {
+    let name = "tpcc";
+    let Some(bench) = Bench::new(name) else { return };
+    let own = std::env::current_exe().unwrap();
+    if !own.ancestors().skip(1).take(2).any(|d| d.join("evenkeel-driver").is_file()) {
+        println!("skipped: {name}: evenkeel-driver is not built; cargo build -p evenkeel-driver");
+        return;
+    }
+    let text = "title = \"t\"\n[target.mariadb]\n[load]\ntests = [\"tpcc\"]\nseconds = 1.5\nprocedures = true\n\
+                checks = \"quick\"\n[factors]\nheap = [\"glibc\"]\nclients = [4]\n";
+    let target = target::of(&Experiment::read("t.toml", text).unwrap()).unwrap();
+    let (cell, heap, dirs) = (cell("tpcc"), heaps::glibc(), bench.dirs());
+    let mut server = target.start(&bench.setting(&dirs, &cell, &heap)).unwrap();
+    let proofs = server.proofs().unwrap();
+    hold(&proofs);
+    assert!(proof(&proofs, "durability").found.contains("each commit is on the disk"), "{proofs:?}");
+    let raw = bench.dir.join("raw/t");
+    let measured = server.measure(&bench.ask(4, &raw)).unwrap();
+    hold(&measured.proofs);
+    let found = &proof(&measured.proofs, "data whole after the trial").found;
+    assert!(found.contains("conditions hold") && found.contains("as many as the clients committed"), "{found}");
+    let f = &measured.figures;
+    let all = [f.tps, f.nopm, f.tpm, f.latency_p99_ms, f.neworder_p95_ms, f.payment_mean_ms, f.delivery_p95_ms];
+    assert!(all.iter().all(|x| x.is_some_and(|x| x > 0.0)), "{f:?}");
+    assert!(f.tpm > f.nopm, "all transactions are more than new orders");
+    hold(&server.stop().unwrap());
+}

@@ -116,13 +116,16 @@ impl Config {
         Proof { what: "configuration says something twice".into(), wanted: "no".into(), found, holds }
     }
 
-    /// What is in effect against what was wished.
-    pub fn in_effect(&self, variables: &BTreeMap<String, String>) -> Vec<Proof> {
+    /// What is in effect against what was wished. As someone published it, a wish is only reported.
+    pub fn in_effect(&self, variables: &BTreeMap<String, String>, as_published: bool) -> Vec<Proof> {
         let mut last: BTreeMap<&str, String> = BTreeMap::new();
         for wish in self.wishes.iter().filter(|w| !repeatable(&w.key)) {
             last.insert(&wish.key, wish.value());
         }
-        let wished = last.into_iter().map(|(key, value)| effect(key, &value, variables, false));
+        let wished = last.into_iter().map(|(key, value)| {
+            let proof = effect(key, &value, variables, false);
+            Proof { holds: proof.holds || as_published, ..proof }
+        });
         let needed = self.base.iter().filter(|(key, _)| self.least.contains(&key.as_str()));
         let needed = needed.map(|(key, value)| effect(&name(key), value, variables, true));
         needed.chain(wished).collect()

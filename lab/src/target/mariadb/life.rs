@@ -30,7 +30,7 @@ pub struct Life {
     driver: Rc<dyn Driver>,
     load: Load,
     test: String,
-    twice_is_fine: bool,
+    as_published: bool,
     count: Count,
     cpus: Vec<usize>,
     client_cpus: Option<Vec<usize>>,
@@ -45,7 +45,7 @@ impl Life {
             version: kit.prefix.version,
             engine: kit.engine,
             driver,
-            twice_is_fine: kit.twice_is_fine,
+            as_published: kit.as_published,
             count: count::of(&test, &load.extra),
             load: load.clone(),
             test,
@@ -58,7 +58,7 @@ impl Life {
     /// What the configuration says twice, and whether the experiment minds.
     fn twice(&self) -> Proof {
         let proof = self.up.config.duplicates();
-        if self.twice_is_fine { Proof { wanted: "reported".into(), holds: true, ..proof } } else { proof }
+        if self.as_published { Proof { wanted: "reported".into(), holds: true, ..proof } } else { proof }
     }
 
     fn poll(&mut self) -> Result<Status> {
@@ -296,7 +296,7 @@ impl Server for Life {
             proof::of_durability(self.engine.durability(&variables)),
             self.twice(),
         ];
-        proofs.extend(self.up.config.in_effect(&variables));
+        proofs.extend(self.up.config.in_effect(&variables, self.as_published));
         Ok(proofs)
     }
 

@@ -83,7 +83,7 @@ impl Mariadb {
         if let Some(plugin) = plugin {
             config.need("plugin_load_add", plugin);
         }
-        Ok(Kit { prefix, engine, config, twice_is_fine: self.wish.twice_is_fine })
+        Ok(Kit { prefix, engine, config, as_published: self.wish.as_published })
     }
 
     fn rows(&self, cell: &Cell, kit: &Kit, up: &mut Up) -> Result<()> {
@@ -193,7 +193,7 @@ struct Kit {
     prefix: Prefix,
     engine: Engine,
     config: Config,
-    twice_is_fine: bool,
+    as_published: bool,
 }
 
 impl super::Target for Mariadb {
