@@ -111,7 +111,7 @@ fn throughput(facts: &Facts) -> Vec<Advice> {
         all.push(advice);
     }
     if seen.lost_share() > LOST {
-        let says = format!("the profile lost {} of its samples: its shares are rough", percent(seen.lost_share()));
+        let says = format!("perf lost about {} of the machine's events: the shares are rough", percent(seen.lost_share()));
         all.push(Advice::new("profile", Grade::Note, says).attempt("run as root: perf may then go before the load"));
     }
     let nowhere = seen.nowhere as f64 / seen.samples.max(1) as f64;
@@ -209,7 +209,7 @@ fn of_arenas(
     let what = if arenas.exact { "arenas" } else { "heaps of arenas, the main one with them" };
     let mut says = format!("{}{most} {what}, {} resident in them", arenas.count, bytes(resident));
     if let Some(free) = arenas.free {
-        says += &format!(", {} free", bytes(free));
+        says += &format!(", {} of what is mapped free", bytes(free));
     }
     says += account;
     let others = if facts.heap.as_ref().is_some_and(|h| h.uses(Kind::Evenkeel)) {

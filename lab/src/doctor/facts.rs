@@ -141,7 +141,7 @@ pub struct Server {
     pub version: String,
     pub socket: String,
     pub heap_by_its_word: Option<String>,
-    /// What it counts as used, its caches included as they are configured.
+    /// What it counts as used: its caches as they are configured, whatever they hold.
     pub memory_used: Option<f64>,
     /// Caches by name: as configured, and what they hold now where that is known.
     pub caches: Vec<Cache>,
@@ -207,7 +207,9 @@ pub struct Activity {
 pub struct Profiled {
     pub seconds: f64,
     pub samples: u64,
+    /// Events that perf lost, those of other processes with them, and about how many there were on the whole machine.
     pub lost: u64,
+    pub events: f64,
     /// Samples whose stack does not reach the start of a thread.
     pub nowhere: u64,
     pub cpu: Side,

@@ -7,9 +7,11 @@ use super::facts::Memory;
 pub fn read(status: &str, rollup: Option<&str>) -> Option<Memory> {
     let of = |text: &str, name: &str| text.lines().find_map(|l| field(l, name)).map(|b| b as f64);
     let rolled = |name: &str| of(rollup?, name);
+    let rss = rolled("Rss").or_else(|| of(status, "VmRSS"))?;
     Some(Memory {
-        rss: rolled("Rss").or_else(|| of(status, "VmRSS"))?,
-        peak: of(status, "VmHWM"),
+        rss,
+        // The kernel counts it by batches of pages, and may lag behind.
+        peak: of(status, "VmHWM").map(|p| p.max(rss)),
         anonymous: rolled("Anonymous").or_else(|| of(status, "RssAnon"))?,
         swap: rolled("Swap").or_else(|| of(status, "VmSwap")).unwrap_or(0.0),
         pss: rolled("Pss"),

@@ -85,8 +85,8 @@ fn memory_and_heap(reach: &Reach, status: &str, facts: &mut Facts) {
     let environment = reach.text("environ").ok();
     let heaps = binding::look(reach, &areas, environment.as_deref());
     if !reach.reads_memory() {
-        let why = "its memory may not be read, so that which malloc is bound is reckoned by the loader's order";
-        lack("proof of the bound heap, and what is free in it", why.into());
+        let why = "its memory may not be read; which malloc is bound is reckoned by the order in which the loader searches";
+        lack("proof of the heap, and what is free in it", why.into());
     }
     if heaps.uses(Kind::Glibc) {
         let cpus = facts.limits.cpus.len();
@@ -154,13 +154,21 @@ fn profile(ask: &Ask, facts: &mut Facts) -> Option<Profiled> {
         lack("a profile", format!("cannot make {}: {e}", folder.display()), "set TMPDIR to a folder with room".into());
         return None;
     }
+    let (begun, switched) = (Instant::now(), machine_switches());
     let script = collect::live(&perf, ask.pid, Duration::from_secs_f64(ask.seconds), &folder);
+    let switches = (machine_switches() - switched) / begun.elapsed().as_secs_f64();
     let _ = std::fs::remove_dir_all(&folder);
     match script {
-        Ok(script) => Some(share::of(&script, ask.seconds / 2.0)),
+        Ok(script) => Some(share::of(&script, ask.seconds / 2.0, switches)),
         Err(e) => {
             lack("a profile", format!("{e:#}"), remedy);
             None
         }
     }
+}
+
+/// Switches of the whole machine since its start.
+fn machine_switches() -> f64 {
+    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    text.lines().find_map(|l| l.strip_prefix("ctxt ")?.trim().parse().ok()).unwrap_or(0.0)
 }

@@ -105,16 +105,18 @@ pub fn read(bytes: &[u8]) -> Option<Words> {
 }
 
 fn heap(bytes: &[u8], words: &Words, names: &BTreeSet<String>) -> Option<(Kind, String)> {
-    if names.contains("__libc_malloc") || words.soname.as_deref().is_some_and(|n| n.starts_with("libc.so")) {
-        let how = if words.is_static { "linked in: it has __libc_malloc" } else { "the C library's own" };
-        let glibc = find(bytes, b"GNU C Library").is_some();
-        return Some((if glibc { Kind::Glibc } else { Kind::Other }, how.into()));
-    }
     if words.gives_malloc {
         let (kind, how) = Kind::of(names);
         if kind != Kind::Other {
             return Some((kind, how));
         }
+    }
+    // Other heaps have __libc_malloc too, to catch those who call that.
+    let of_libc = words.soname.as_deref().is_some_and(|n| n.starts_with("libc.so") || n.starts_with("libc.musl"));
+    if of_libc || words.is_static && names.contains("__libc_malloc") {
+        let how = if words.is_static { "linked in: it has __libc_malloc" } else { "the C library's own" };
+        let glibc = find(bytes, b"GNU C Library").is_some();
+        return Some((if glibc { Kind::Glibc } else { Kind::Other }, how.into()));
     }
     if let Some((kind, name)) = INSIDE.iter().find(|(_, name)| names.contains(*name)) {
         return Some((*kind, format!("linked in: it has {name}")));

@@ -99,7 +99,7 @@ fn how(heaps: &Heaps) -> String {
         (_, read, 0) => format!("read from {}", counted(read, "object", "objects")),
         (_, 0, _) => "reckoned by the loader's order, not read".into(),
         (_, read, reckoned) => {
-            format!("read from {}, reckoned for {reckoned}", counted(read, "object", "objects"))
+            format!("read from {}; {reckoned} more have not called it yet", counted(read, "object", "objects"))
         }
     };
     if let Some(preload) = &heaps.preload {
@@ -151,7 +151,7 @@ fn of_arenas(a: &Arenas) -> String {
         bytes(a.reserved)
     );
     if let (Some(free), Some(top)) = (a.free, a.top) {
-        text += &format!("; {} free in them, {} of it at their tops", bytes(free), bytes(top));
+        text += &format!("; of what is mapped {} are free, {} of that at their tops", bytes(free), bytes(top));
     }
     text
 }
@@ -210,10 +210,13 @@ fn profile(out: &mut Out, seen: &Profiled) {
     let half = span(seen.seconds / 2.0);
     let title = format!("Profile of {}", span(seen.seconds));
     out.wrap("", &title, Style::Strong);
+    let lost = match seen.lost {
+        0 => "none lost".to_string(),
+        _ => format!("about {} of the machine's events lost", percent(seen.lost_share())),
+    };
     let mut note = format!(
-        "{} samples, {} lost; CPU: {} CPUs over {half}",
+        "{} samples, {lost}; CPU: {} CPUs over {half}",
         whole(seen.samples as f64),
-        whole(seen.lost as f64),
         two_digits(seen.cpu.seconds)
     );
     if let Some(waits) = &seen.waits {
@@ -223,6 +226,9 @@ fn profile(out: &mut Out, seen: &Profiled) {
         );
     }
     out.wrap("", &note, Style::Quiet);
+    if seen.cpu.samples == 0 {
+        return;
+    }
     let share = |side: &Side, cause: Cause| side.causes.iter().find(|(c, _)| *c == cause).map_or(0.0, |(_, s)| *s);
     let cell = |s: f64| {
         if s > 0.0 { Text::of(percent(s), Style::Plain) } else { Text::of("–", Style::Quiet) }
