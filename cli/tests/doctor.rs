@@ -33,7 +33,8 @@ impl Server {
         }
         let data = folder.path("data");
         if !data.exists() {
-            let mut install = folder.program(Path::new("/usr/bin/mariadb-install-db"), &["--no-defaults", "--skip-test-db"]);
+            let mut install =
+                folder.program(Path::new("/usr/bin/mariadb-install-db"), &["--no-defaults", "--skip-test-db"]);
             install.arg(format!("--datadir={}", data.display())).arg("--auth-root-authentication-method=normal");
             if geteuid().is_root() {
                 install.arg("--user=root");
@@ -52,8 +53,11 @@ impl Server {
             command.env("LD_PRELOAD", library);
         }
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let server = Server { child: command.spawn().unwrap(), socket };
-        until("the server to listen", || UnixStream::connect(&server.socket).is_ok());
+        let mut server = Server { child: command.spawn().unwrap(), socket };
+        until("the server to listen", || {
+            assert!(server.child.try_wait().unwrap().is_none(), "the server ended");
+            UnixStream::connect(&server.socket).is_ok()
+        });
         Some(server)
     }
 }
@@ -78,6 +82,15 @@ fn bound(checkup: &Value) -> (String, u64) {
     let own: Vec<&Value> = found.iter().filter(|h| h["by_program"] == true).collect();
     assert_eq!(own.len(), 1, "{heap}");
     (own[0]["kind"].as_str().unwrap().into(), heap["read"].as_u64().unwrap())
+}
+
+/// The library of a heap. libevenkeel.so is whole in its release form only, wherever the command itself was built.
+fn library(kind: &str, found: &[(String, String)]) -> Option<String> {
+    if kind == "evenkeel" {
+        let release = Path::new(common::EVENKEEL).parent()?.with_file_name("release").join("libevenkeel.so");
+        return release.is_file().then(|| release.canonicalize().unwrap().display().to_string());
+    }
+    found.iter().find(|(name, _)| name == kind).map(|(_, path)| path.clone())
 }
 
 fn lacking(checkup: &Value) -> Vec<String> {
@@ -140,7 +153,11 @@ fn a_server_under_glibc() {
     let (kind, read) = bound(&checkup);
     assert_eq!(kind, "glibc");
     assert!(read >= 1, "the loader's own words were read");
-    assert!(facts["arenas"]["count"].as_u64().unwrap() > 1, "its threads have arenas of their own: {}", facts["arenas"]);
+    assert!(
+        facts["arenas"]["count"].as_u64().unwrap() > 1,
+        "its threads have arenas of their own: {}",
+        facts["arenas"]
+    );
     assert!(facts["arenas"]["resident"].as_f64().unwrap() <= facts["arenas"]["mapped"].as_f64().unwrap());
     assert_eq!(facts["arenas"]["exact"], true, "{}", facts["arenas"]);
     let says = &facts["server"];
@@ -168,11 +185,11 @@ fn a_server_under_a_preload() {
     let found = common::libraries(&folder);
     let mut seen = 0;
     for kind in ["jemalloc", "mimalloc", "evenkeel"] {
-        let Some((_, library)) = found.iter().find(|(n, _)| n == kind) else {
+        let Some(library) = library(kind, &found) else {
             skipped(name, &format!("{kind} is not on this machine"));
             continue;
         };
-        let Some(server) = Server::mariadb(&folder, name, Some(Path::new(library))) else { return };
+        let Some(server) = Server::mariadb(&folder, name, Some(Path::new(&library))) else { return };
         let checkup = doctor(&folder, &server.pid(), &["--seconds", "0"]);
         assert_eq!(bound(&checkup).0, kind);
         let heap = &checkup["facts"]["heap"];
@@ -188,7 +205,7 @@ fn a_server_under_a_preload() {
         }
         seen += 1;
     }
-    assert!(seen > 0 || found.is_empty());
+    assert!(seen > 0 || found.iter().all(|(n, _)| !["jemalloc", "mimalloc"].contains(&n.as_str())));
 }
 
 #[test]

@@ -53,11 +53,8 @@ fn of_process(args: &Args, process: &str) -> Result<Ended> {
     if args.seconds != 0.0 && !(0.2..=600.0).contains(&args.seconds) {
         return Err(wrong(format!("--seconds {}: say 0, or 0.2 to 600", args.seconds)));
     }
-    let ask = doctor::Ask {
-        pid: doctor::find(process)?,
-        seconds: args.seconds,
-        defaults_file: args.defaults_file.clone(),
-    };
+    let ask =
+        doctor::Ask { pid: doctor::find(process)?, seconds: args.seconds, defaults_file: args.defaults_file.clone() };
     let checkup = doctor::look(&ask)?;
     let text = if args.json {
         serde_json::to_string_pretty(&checkup)? + "\n"

@@ -75,7 +75,9 @@ fn throughput(facts: &Facts) -> Vec<Advice> {
             seen.cpu.samples,
             span(seen.seconds / 2.0)
         );
-        return vec![Advice::new("throughput", Grade::Note, says).attempt("look again under its load, or with --seconds 60")];
+        return vec![
+            Advice::new("throughput", Grade::Note, says).attempt("look again under its load, or with --seconds 60"),
+        ];
     }
     let most = seen.gain_at_most();
     let takes = takes(seen);
@@ -89,8 +91,12 @@ fn throughput(facts: &Facts) -> Vec<Advice> {
         m if m < SOME => {
             Advice::new("throughput", Grade::Note, format!("little to gain from another heap: {takes}; {bound}"))
         }
-        _ => Advice::new("throughput", Grade::Worth, format!("its heap may cost throughput: {takes}; {bound}, and a real one gives some part of that"))
-            .attempt("compare heaps on a test server with a load like yours: evenkeel sweep, then evenkeel why"),
+        _ => Advice::new(
+            "throughput",
+            Grade::Worth,
+            format!("its heap may cost throughput: {takes}; {bound}, and a real one gives some part of that"),
+        )
+        .attempt("compare heaps on a test server with a load like yours: evenkeel sweep, then evenkeel why"),
     };
     advice.gain_at_most = Some(most);
     all.push(advice);
@@ -111,7 +117,8 @@ fn throughput(facts: &Facts) -> Vec<Advice> {
         all.push(advice);
     }
     if seen.lost_share() > LOST {
-        let says = format!("perf lost about {} of the machine's events: the shares are rough", percent(seen.lost_share()));
+        let says =
+            format!("perf lost about {} of the machine's events: the shares are rough", percent(seen.lost_share()));
         all.push(Advice::new("profile", Grade::Note, says).attempt("run as root: perf may then go before the load"));
     }
     let nowhere = seen.nowhere as f64 / seen.samples.max(1) as f64;
@@ -154,7 +161,12 @@ fn memory(facts: &Facts) -> Vec<Advice> {
     let beyond = says.map(|s| (own - s).max(0.0));
     let account = match (says, beyond) {
         (Some(says), Some(beyond)) => {
-            format!("; the server accounts for {} of its {}, {} lies beyond", bytes(says.min(own)), bytes(own), bytes(beyond))
+            format!(
+                "; the server accounts for {} of its {}, {} lies beyond",
+                bytes(says.min(own)),
+                bytes(own),
+                bytes(beyond)
+            )
         }
         _ => String::new(),
     };
@@ -191,7 +203,8 @@ fn memory(facts: &Facts) -> Vec<Advice> {
         all.push(Advice::new("memory", Grade::Note, says).attempt("on a test machine, transparent_hugepage=madvise"));
     }
     if memory.swap >= 0.05 * own && memory.swap >= 10e6 {
-        let says = format!("{} of it lie in swap: what a thread waits for there is not in any profile", bytes(memory.swap));
+        let says =
+            format!("{} of it lie in swap: what a thread waits for there is not in any profile", bytes(memory.swap));
         all.push(Advice::new("memory", Grade::Bad, says));
     }
     all
@@ -208,8 +221,8 @@ fn of_arenas(
     let most = arenas.most.map_or(String::new(), |m| format!(" of at most {m}"));
     let what = if arenas.exact { "arenas" } else { "heaps of arenas, the main one with them" };
     let mut says = format!("{}{most} {what}, {} resident in them", arenas.count, bytes(resident));
-    if let Some(free) = arenas.free {
-        says += &format!(", {} of what is mapped free", bytes(free));
+    if let Some(free) = arenas.pages {
+        says += &format!(", {} of that in free pages", bytes(free));
     }
     says += account;
     let others = if facts.heap.as_ref().is_some_and(|h| h.uses(Kind::Evenkeel)) {
@@ -217,11 +230,13 @@ fn of_arenas(
     } else {
         "libevenkeel.so preloaded, or MALLOC_ARENA_MAX=4"
     };
-    // What no block uses cannot be more than what is there, nor more than what the server does not account for.
+    // What no block uses cannot be more than what is there, nor more than what the server does not account for. Free bytes that share
+    // their page with a block can only go back under a heap that packs better, so free pages alone would be no bound.
     let back = [arenas.free, beyond].into_iter().flatten().fold(resident, f64::min);
     let known = arenas.free.is_some() || beyond.is_some();
+    let trim = arenas.trimmable.map_or(String::new(), |t| format!(", about {} by malloc_trim now", bytes(t.min(back))));
     let mut advice = if known && worth(back) {
-        says += &format!(". At most {} of it could go back", bytes(back));
+        says += &format!(". At most {} could go back under a heap that wastes nothing{trim}", bytes(back));
         Advice::new("memory", Grade::Worth, says).attempt(format!("on a test server: {others}"))
     } else if known {
         says += ". There is little to get back";
@@ -242,6 +257,7 @@ fn heaps(facts: &Facts) -> Vec<Advice> {
         let one = |h: &&Heap| {
             let by = match (h.by_program, h.linked_in, h.users.len()) {
                 (true, _, 0) => "the program".to_string(),
+                (true, _, 1) => format!("the program and {}", super::binding::short(&h.users[0])),
                 (true, _, n) => format!("the program and {n} libraries"),
                 (false, true, _) => format!("{}, which it is linked into", super::binding::short(&h.object)),
                 (false, false, 1) => super::binding::short(&h.users[0]).to_string(),
@@ -266,7 +282,8 @@ fn heaps(facts: &Facts) -> Vec<Advice> {
             .filter(|n| !n.is_empty())
             .filter(|n| {
                 let name = super::binding::short(n).to_lowercase();
-                let kinds = [Kind::Jemalloc, Kind::Tcmalloc, Kind::Mimalloc, Kind::Snmalloc, Kind::Rpmalloc, Kind::Evenkeel];
+                let kinds =
+                    [Kind::Jemalloc, Kind::Tcmalloc, Kind::Mimalloc, Kind::Snmalloc, Kind::Rpmalloc, Kind::Evenkeel];
                 kinds.iter().any(|k| name.contains(k.name()) && !heaps.uses(*k))
             })
             .map(str::to_string)
@@ -282,14 +299,19 @@ fn heaps(facts: &Facts) -> Vec<Advice> {
         && word == "system"
         && heap.kind != Kind::Glibc
     {
-        let says = format!("@@version_malloc_library says \"system\", but the heap is {}: the server does not know it", heap.name);
+        let says = format!(
+            "@@version_malloc_library says \"system\", but the heap is {}: the server does not know it",
+            heap.name
+        );
         all.push(Advice::new("heap", Grade::Note, says));
     }
     if facts.process.replaced || !heaps.replaced.is_empty() {
         let mut names: Vec<String> = heaps.replaced.iter().map(|r| super::binding::short(r).to_string()).collect();
         names.dedup();
         let what = if names.is_empty() { "its program".to_string() } else { list(&names) };
-        let says = format!("{what} was replaced or removed since it started: it still runs the old, and will start with the new");
+        let says = format!(
+            "{what} was replaced or removed since it started: it still runs the old, and will start with the new"
+        );
         all.push(Advice::new("heap", Grade::Note, says));
     }
     all
@@ -325,4 +347,129 @@ fn limits(facts: &Facts) -> Vec<Advice> {
         );
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::facts::{Heaps, Limits, Memory, Part, Server, Side};
+
+    fn heap(kind: Kind, by_program: bool, users: &[&str]) -> Heap {
+        Heap {
+            kind,
+            name: kind.name().into(),
+            version: None,
+            object: format!("/lib/lib{}.so", kind.name()),
+            how: "test".into(),
+            by_program,
+            users: users.iter().map(|u| u.to_string()).collect(),
+            linked_in: false,
+        }
+    }
+
+    /// A server under load whose heap takes so much of its CPU.
+    fn profiled(share: f64) -> Profiled {
+        let heap = Part { share, error: 0.004 };
+        let causes = vec![(Cause::Work, 1.0 - share), (Cause::HeapAllocation, share)];
+        let cpu = Side { samples: 2000, seconds: 2.0, heap, causes };
+        Profiled { seconds: 10.0, samples: 2000, events: 2000.0, both: cpu.heap, cpu, ..Profiled::default() }
+    }
+
+    /// glibc with 16 arenas: what is resident in them, what of it is free, and what the server accounts for.
+    fn facts(resident: f64, free: Option<f64>, accounted: f64) -> Facts {
+        Facts {
+            heap: Some(Heaps { found: vec![heap(Kind::Glibc, true, &[])], ..Heaps::default() }),
+            memory: Some(Memory { rss: 1.3e9, anonymous: 1.2e9, ..Memory::default() }),
+            arenas: Some(Arenas { count: 16, exact: true, most: Some(16), resident, free, ..Arenas::default() }),
+            server: Some(Server { memory_used: Some(accounted), ..Server::default() }),
+            ..Facts::default()
+        }
+    }
+
+    fn about<'a>(all: &'a [Advice], about: &str) -> Vec<&'a Advice> {
+        all.iter().filter(|a| a.about == about).collect()
+    }
+
+    #[test]
+    fn no_gain_is_promised_that_the_profile_does_not_allow() {
+        for (share, grade, most) in
+            [(0.01, Grade::Fine, 0.0143), (0.03, Grade::Note, 0.0353), (0.5, Grade::Worth, 1.0162)]
+        {
+            let all = of(&Facts { profile: Some(profiled(share)), ..Facts::default() });
+            let [one] = about(&all, "throughput")[..] else { panic!("{all:?}") };
+            assert_eq!(one.grade, grade, "{}", one.says);
+            assert!((one.gain_at_most.unwrap() - most).abs() < 0.001, "{one:?}");
+            assert_eq!(one.attempt.is_some(), grade == Grade::Worth);
+        }
+        let all = of(&Facts { profile: Some(profiled(0.01)), ..Facts::default() });
+        assert!(all[0].says.contains("its heap takes 1 % ±0.4 of its CPU"), "{}", all[0].says);
+        assert!(all[0].says.contains("at most 1.4 % more"), "{}", all[0].says);
+    }
+
+    #[test]
+    fn a_server_at_rest_is_not_judged() {
+        let mut seen = profiled(0.5);
+        seen.cpu.samples = 20;
+        let all = of(&Facts { profile: Some(seen), ..Facts::default() });
+        assert!(all.len() == 1 && all[0].gain_at_most.is_none() && all[0].says.contains("hardly ran"), "{all:?}");
+    }
+
+    #[test]
+    fn memory_is_bounded_by_the_least_of_what_is_known() {
+        let back = |facts: &Facts| about(&of(facts), "memory")[0].bytes_at_most;
+        assert_eq!(back(&facts(8e8, Some(7e8), 4e8)), Some(7e8));
+        assert_eq!(back(&facts(5e8, Some(7e8), 4e8)), Some(5e8));
+        assert_eq!(back(&facts(8e8, Some(7e8), 1.1e9)), Some(1e8));
+        assert_eq!(back(&facts(8e8, None, 4e8)), Some(8e8));
+        let mut blind = facts(8e8, None, 0.0);
+        blind.server = None;
+        let all = of(&blind);
+        assert_eq!(
+            (all[0].grade, all[0].bytes_at_most),
+            (Grade::Note, None),
+            "nothing is known, so nothing is promised"
+        );
+        let all = of(&facts(8e8, Some(7e8), 4e8));
+        assert_eq!(all[0].grade, Grade::Worth);
+        assert!(all[0].attempt.as_ref().unwrap().contains("MALLOC_ARENA_MAX=4"));
+        assert_eq!(of(&facts(8e8, Some(3e7), 4e8))[0].grade, Grade::Fine);
+    }
+
+    #[test]
+    fn two_heaps_an_idle_one_and_a_preload_that_did_not_take() {
+        let found = vec![
+            heap(Kind::Glibc, true, &["/lib/a.so"]),
+            heap(Kind::Jemalloc, false, &["/lib/b.so"]),
+            heap(Kind::Tcmalloc, false, &[]),
+        ];
+        let preload = Some("/opt/libmimalloc.so".to_string());
+        let all = of(&Facts { heap: Some(Heaps { found, preload, ..Heaps::default() }), ..Facts::default() });
+        let says: Vec<&str> = about(&all, "heap").iter().map(|a| a.says.as_str()).collect();
+        assert!(
+            says[0].starts_with("2 heaps are in use: glibc (the program and a.so) and jemalloc (b.so)"),
+            "{says:?}"
+        );
+        assert!(says[1].contains("LD_PRELOAD names /opt/libmimalloc.so, but"), "{says:?}");
+        assert!(says[2].contains("tcmalloc is in the process, but nothing takes malloc from it"), "{says:?}");
+    }
+
+    #[test]
+    fn the_servers_word_and_limits() {
+        let mut facts = facts(0.0, None, 1e9);
+        facts.arenas = None;
+        facts.heap = Some(Heaps { found: vec![heap(Kind::Mimalloc, true, &[])], ..Heaps::default() });
+        let server = facts.server.as_mut().unwrap();
+        server.heap_by_its_word = Some("system".into());
+        (server.connections_most, server.connections_limit) = (Some(151.0), Some(151.0));
+        facts.limits = Limits { files: Some(10.0), files_most: Some(100.0), ..Limits::default() };
+        let all = of(&facts);
+        assert!(about(&all, "heap")[0].says.contains("but the heap is mimalloc"));
+        let limits = about(&all, "limits");
+        assert!(
+            limits.len() == 1 && limits[0].says.starts_with("connections at their most: 151 of at most 151"),
+            "{limits:?}"
+        );
+        assert!(all.is_sorted_by_key(|a| a.grade));
+        assert!(of(&Facts::default()).is_empty());
+    }
 }

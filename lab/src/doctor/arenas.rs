@@ -16,13 +16,16 @@ const GUARD: u64 = 1 << 20;
 /// Free chunks that are looked at, in all.
 const CHUNKS: usize = 400_000;
 
-/// `read`: a word of the process's memory. `settings`: of its environment.
-pub fn look(
-    areas: &[Area],
-    cpus: usize,
-    settings: &BTreeMap<String, String>,
-    read: &dyn Fn(u64) -> Option<u64>,
-) -> Arenas {
+/// What can be asked of a process.
+pub struct Ways<'a> {
+    /// A word of its memory.
+    pub read: &'a dyn Fn(u64) -> Option<u64>,
+    /// Bytes in memory of the whole pages between two addresses.
+    pub resident: &'a dyn Fn(u64, u64) -> Option<u64>,
+}
+
+/// `settings`: of its environment.
+pub fn look(areas: &[Area], cpus: usize, settings: &BTreeMap<String, String>, ways: &Ways) -> Arenas {
     let found: Vec<(u64, &Area)> = heaps(areas);
     let mut arenas = Arenas { heaps: found.len(), count: found.len() + 1, ..Arenas::default() };
     for (from, area) in &found {
@@ -37,11 +40,13 @@ pub fn look(
         arenas.main_resident += area.resident as f64;
     }
     (arenas.most, arenas.most_why) = most(cpus, settings);
-    if let Some(seen) = inside(&found, areas, read) {
+    if let Some(seen) = inside(&found, areas, ways) {
         arenas.exact = true;
         arenas.count = seen.count;
         arenas.free = Some((seen.free as f64).min(arenas.mapped + arenas.main_mapped));
         arenas.top = Some(seen.top as f64);
+        arenas.pages = seen.pages.map(|b| b as f64);
+        arenas.trimmable = seen.trimmable.map(|b| b as f64);
     }
     arenas
 }
@@ -71,7 +76,8 @@ fn most(cpus: usize, settings: &BTreeMap<String, String>) -> (Option<u64>, Strin
         let pairs = t.split(':').filter_map(|p| p.split_once('='));
         pairs.filter(|(name, _)| *name == "glibc.malloc.arena_max").map(|(_, v)| v).next_back()
     });
-    let told = [("GLIBC_TUNABLES", tunable), ("MALLOC_ARENA_MAX", settings.get("MALLOC_ARENA_MAX").map(String::as_str))];
+    let told =
+        [("GLIBC_TUNABLES", tunable), ("MALLOC_ARENA_MAX", settings.get("MALLOC_ARENA_MAX").map(String::as_str))];
     for (name, value) in told {
         if let Some(n) = value.and_then(|v| v.trim().parse::<u64>().ok()).filter(|n| *n > 0) {
             return (Some(n), format!("{name} says so"));
@@ -80,10 +86,14 @@ fn most(cpus: usize, settings: &BTreeMap<String, String>) -> (Option<u64>, Strin
     (Some(8 * cpus.max(1) as u64), format!("8 for each of {cpus} CPUs"))
 }
 
+#[derive(Clone, Copy, Default)]
 struct Seen {
     count: usize,
     free: u64,
     top: u64,
+    /// Whole pages in memory, and those that malloc_trim gives back.
+    pages: Option<u64>,
+    trimmable: Option<u64>,
 }
 
 /// `malloc_state` of glibc 2.26 to 2.41 on 64 bits, from its start.
@@ -94,7 +104,8 @@ const NEXT: u64 = 2160;
 const SYSTEM: u64 = 2184;
 
 /// What the arenas say of themselves; None if they cannot be read, or do not look as expected.
-fn inside(found: &[(u64, &Area)], areas: &[Area], read: &dyn Fn(u64) -> Option<u64>) -> Option<Seen> {
+fn inside(found: &[(u64, &Area)], areas: &[Area], ways: &Ways) -> Option<Seen> {
+    let read = ways.read;
     let mut arenas: BTreeMap<u64, u64> = BTreeMap::new();
     for (from, _) in found {
         // struct heap_info: its arena, the heap before it, its size, what of that may be touched.
@@ -119,7 +130,7 @@ fn inside(found: &[(u64, &Area)], areas: &[Area], read: &dyn Fn(u64) -> Option<u
     if at != first || main.len() != 1 {
         return None;
     }
-    let mut seen = Seen { count: ring.len(), free: 0, top: 0 };
+    let mut seen = Seen { count: ring.len(), pages: Some(0), trimmable: Some(0), ..Seen::default() };
     let mut left = CHUNKS;
     for arena in &ring {
         let system = read(arena + SYSTEM)?;
@@ -128,22 +139,40 @@ fn inside(found: &[(u64, &Area)], areas: &[Area], read: &dyn Fn(u64) -> Option<u
         if !is_main && system.abs_diff(arenas[arena]) > HEAP {
             return None;
         }
-        let (free, top) = free_of(*arena, areas, read, &mut left);
-        seen.free += free.min(system);
-        seen.top += top.min(system);
+        let own = free_of(*arena, is_main, areas, ways, &mut left);
+        seen.free += own.free.min(system);
+        seen.top += own.top.min(system);
+        seen.pages = seen.pages.zip(own.pages).map(|(sum, b)| sum + b.min(system));
+        seen.trimmable = seen.trimmable.zip(own.trimmable).map(|(sum, b)| sum + b.min(system));
     }
     Some(seen)
 }
 
-/// Bytes of free chunks of an arena, its top included, and those of its top.
-fn free_of(arena: u64, areas: &[Area], read: &dyn Fn(u64) -> Option<u64>, left: &mut usize) -> (u64, u64) {
+/// Bytes of free chunks of an arena, its top included.
+fn free_of(arena: u64, is_main: bool, areas: &[Area], ways: &Ways, left: &mut usize) -> Seen {
+    /// The words of a free chunk that the lists need.
+    const WORDS: u64 = 48;
+    let read = ways.read;
     let writable = |at: u64| {
         let after = areas.partition_point(|a| a.to <= at);
         areas.get(after).is_some_and(|a| a.from <= at && a.may_write())
     };
-    let size = |chunk: u64| read(chunk + 8).map(|s| s & !7).filter(|s| *s >= 32 || *s == 0);
-    let top = read(arena + TOP).filter(|t| writable(*t)).and_then(size).unwrap_or(0);
-    let mut free = top;
+    let size = |chunk: u64| read(chunk + 8).map(|s| s & !7).filter(|s| (32..1 << 40).contains(s));
+    let mut seen = Seen { pages: Some(0), trimmable: Some(0), ..Seen::default() };
+    let add = |seen: &mut Seen, chunk: u64, bytes: u64, trims: bool| {
+        seen.free += bytes;
+        let whole = (ways.resident)(chunk + WORDS, chunk + bytes.min(1 << 32));
+        seen.pages = seen.pages.zip(whole).map(|(sum, b)| sum + b);
+        if trims {
+            seen.trimmable = seen.trimmable.zip(whole).map(|(sum, b)| sum + b);
+        }
+    };
+    if let Some(top) = read(arena + TOP).filter(|t| writable(*t))
+        && let Some(bytes) = size(top)
+    {
+        seen.top = bytes;
+        add(&mut seen, top, bytes, is_main);
+    }
     for bin in 0..BIN_COUNT {
         // A bin is the end of its own list, as if it were a chunk.
         let end = arena + BINS + 16 * bin - 16;
@@ -151,11 +180,11 @@ fn free_of(arena: u64, areas: &[Area], read: &dyn Fn(u64) -> Option<u64>, left: 
         while let Some(chunk) = at.filter(|c| *c != end && writable(*c)) {
             let Some(bytes) = size(chunk).filter(|_| *left > 0) else { break };
             *left -= 1;
-            free += bytes;
+            add(&mut seen, chunk, bytes, true);
             at = read(chunk + 16);
         }
     }
-    (free, top)
+    seen
 }
 
 #[cfg(test)]
@@ -169,9 +198,21 @@ mod tests {
         pairs.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect()
     }
 
+    const BLIND: Ways<'_> = Ways { read: &|_| None, resident: &|_, _| None };
+
+    /// An area that is all there.
+    fn all(from: u64, to: u64) -> Option<u64> {
+        Some((to / 4096).saturating_sub(from.div_ceil(4096)) * 4096)
+    }
+
+    fn look_into(memory: &BTreeMap<u64, u64>, areas: &[Area]) -> Arenas {
+        let read = |at: u64| memory.get(&at).copied();
+        look(areas, 2, &settings(&[]), &Ways { read: &read, resident: &all })
+    }
+
     #[test]
     fn arenas_of_a_server_by_its_areas() {
-        let arenas = look(&areas::read(SMAPS), 2, &settings(&[]), &|_| None);
+        let arenas = look(&areas::read(SMAPS), 2, &settings(&[]), &BLIND);
         assert_eq!((arenas.heaps, arenas.count, arenas.exact), (15, 16, false));
         assert_eq!((arenas.most, arenas.most_why.as_str()), (Some(16), "8 for each of 2 CPUs"));
         assert_eq!(arenas.reserved, 15.0 * 67_108_864.0);
@@ -193,7 +234,7 @@ mod tests {
         let areas = areas::read(text);
         let found: Vec<u64> = heaps(&areas).iter().map(|h| h.0).collect();
         assert_eq!(found, [0x7f84_a800_0000]);
-        let arenas = look(&areas, 1, &settings(&[]), &|_| None);
+        let arenas = look(&areas, 1, &settings(&[]), &BLIND);
         assert_eq!((arenas.mapped, arenas.resident), (f64::from(0x21000), 12288.0));
     }
 
@@ -228,16 +269,19 @@ mod tests {
         let (one, two) = (0x400_2000, 0x400_3000);
         memory.extend([(end + 16, one), (one + 8, 0x201), (one + 16, two), (two + 8, 0x405), (two + 16, end)]);
         let areas = areas::read(text);
-        let arenas = look(&areas, 2, &settings(&[]), &|at| memory.get(&at).copied());
+        let arenas = look_into(&memory, &areas);
         assert_eq!((arenas.exact, arenas.count), (true, 2));
         assert_eq!((arenas.top, arenas.free), (Some(8192.0), Some(8192.0 + 512.0 + 1024.0)));
+        assert_eq!(arenas.trimmable, Some(0.0), "no whole page beside the words of the lists");
+        memory.insert(two + 8, 0x4005);
+        assert_eq!(look_into(&memory, &areas).trimmable, Some(f64::from(0x3000)));
         // A list that leads out of what may be written, or around, ends.
         memory.insert(two + 16, 0xdead_0000);
-        assert!(look(&areas, 2, &settings(&[]), &|at| memory.get(&at).copied()).exact);
+        assert!(look_into(&memory, &areas).exact);
         memory.insert(two + 16, one);
-        assert_eq!(look(&areas, 2, &settings(&[]), &|at| memory.get(&at).copied()).free, Some(f64::from(0x22000)));
+        assert_eq!(look_into(&memory, &areas).free, Some(f64::from(0x22000)));
         // What does not look like an arena is not taken for one.
         memory.insert(heap, 0x55);
-        assert!(!look(&areas, 2, &settings(&[]), &|at| memory.get(&at).copied()).exact);
+        assert!(!look_into(&memory, &areas).exact);
     }
 }

@@ -26,16 +26,8 @@ pub struct Mapped {
 }
 
 /// Variables that tell a heap what to do.
-const SETTINGS: [&str; 8] = [
-    "GLIBC_TUNABLES",
-    "MALLOC_",
-    "_RJEM_MALLOC_CONF",
-    "TCMALLOC_",
-    "MIMALLOC_",
-    "SNMALLOC_",
-    "RPMALLOC_",
-    "EVENKEEL_",
-];
+const SETTINGS: [&str; 8] =
+    ["GLIBC_TUNABLES", "MALLOC_", "_RJEM_MALLOC_CONF", "TCMALLOC_", "MIMALLOC_", "SNMALLOC_", "RPMALLOC_", "EVENKEEL_"];
 
 pub fn look(reach: &Reach, areas: &[Area], environment: Option<&str>) -> Heaps {
     let objects = objects_of(reach, areas);
@@ -53,8 +45,7 @@ pub fn look(reach: &Reach, areas: &[Area], environment: Option<&str>) -> Heaps {
         }
     }
     heaps.preload = preload;
-    heaps.settings =
-        environment.into_iter().filter(|(name, _)| SETTINGS.iter().any(|s| name.starts_with(s))).collect();
+    heaps.settings = environment.into_iter().filter(|(name, _)| SETTINGS.iter().any(|s| name.starts_with(s))).collect();
     heaps
 }
 
@@ -136,7 +127,12 @@ pub fn judge(objects: &[Mapped], areas: &[Area], preloaded: &str, read: &dyn Fn(
             object: object.path.clone(),
             how: how.clone(),
             by_program: used.is_some_and(|u| u.contains(&0)),
-            users: used.into_iter().flatten().filter(|u| **u != i && **u != 0).map(|u| objects[*u].path.clone()).collect(),
+            users: used
+                .into_iter()
+                .flatten()
+                .filter(|u| **u != i && **u != 0)
+                .map(|u| objects[*u].path.clone())
+                .collect(),
             linked_in,
         });
     }

@@ -133,6 +133,10 @@ pub struct Arenas {
     pub free: Option<f64>,
     /// Of it, at the tops of arenas.
     pub top: Option<f64>,
+    /// Of it, whole pages that are in memory.
+    pub pages: Option<f64>,
+    /// Of these, what malloc_trim would give back now: it leaves the tops of all arenas but the main one.
+    pub trimmable: Option<f64>,
 }
 
 /// What a database server says of itself.

@@ -85,12 +85,14 @@ fn memory_and_heap(reach: &Reach, status: &str, facts: &mut Facts) {
     let environment = reach.text("environ").ok();
     let heaps = binding::look(reach, &areas, environment.as_deref());
     if !reach.reads_memory() {
-        let why = "its memory may not be read; which malloc is bound is reckoned by the order in which the loader searches";
+        let why =
+            "its memory may not be read; which malloc is bound is reckoned by the order in which the loader searches";
         lack("proof of the heap, and what is free in it", why.into());
     }
     if heaps.uses(Kind::Glibc) {
         let cpus = facts.limits.cpus.len();
-        facts.arenas = Some(arenas::look(&areas, cpus, &heaps.settings, &|at| reach.word(at)));
+        let ways = arenas::Ways { read: &|at| reach.word(at), resident: &|from, to| reach.resident(from, to) };
+        facts.arenas = Some(arenas::look(&areas, cpus, &heaps.settings, &ways));
     }
     facts.heap = Some(heaps);
 }

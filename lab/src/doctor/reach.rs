@@ -11,11 +11,14 @@ use std::path::{Path, PathBuf};
 pub struct Reach {
     pub pid: u32,
     memory: Option<File>,
+    /// Which pages are there.
+    pages: Option<File>,
 }
 
 impl Reach {
     pub fn new(pid: u32) -> Reach {
-        Reach { pid, memory: File::open(format!("/proc/{pid}/mem")).ok() }
+        let open = |name: &str| File::open(format!("/proc/{pid}/{name}")).ok();
+        Reach { pid, memory: open("mem"), pages: open("pagemap") }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -39,6 +42,19 @@ impl Reach {
 
     pub fn word(&self, address: u64) -> Option<u64> {
         self.bytes(address).map(u64::from_le_bytes)
+    }
+
+    /// Bytes in memory of the whole pages between two addresses.
+    pub fn resident(&self, from: u64, to: u64) -> Option<u64> {
+        let page = procfs::page_size();
+        let (first, end) = (from.div_ceil(page), to / page);
+        if first >= end {
+            return Some(0);
+        }
+        let mut bytes = vec![0; 8 * (end - first) as usize];
+        self.pages.as_ref()?.read_exact_at(&mut bytes, 8 * first).ok()?;
+        // The highest bit of each word: it is present.
+        Some(page * bytes.iter().skip(7).step_by(8).filter(|b| **b & 0x80 != 0).count() as u64)
     }
 
     /// The file that an area shows: the very one, also in a container, also where its name now belongs to another.

@@ -58,7 +58,8 @@ pub fn is_one(name: &str) -> bool {
 }
 
 pub fn look(reach: &Reach, age: f64, login: &Login, lacking: &mut Vec<Lacking>) -> Option<Server> {
-    let mut lack = |why: String, remedy: String| lacking.push(Lacking { what: "the server's own figures".into(), why, remedy });
+    let mut lack =
+        |why: String, remedy: String| lacking.push(Lacking { what: "the server's own figures".into(), why, remedy });
     let sockets = match &login.socket {
         Some(path) => vec![PathBuf::from(path)],
         None => sockets(reach),
@@ -107,7 +108,8 @@ fn ask(socket: &Path, user: &str, password: Option<&str>) -> Result<(Server, Opt
     let mut server = of(&variables, &status);
     if server.memory_used.is_none() {
         // MySQL counts elsewhere, if it was told to; all caches are in there.
-        let sum = "SELECT SUM(CURRENT_NUMBER_OF_BYTES_USED) FROM performance_schema.memory_summary_global_by_event_name";
+        let sum =
+            "SELECT SUM(CURRENT_NUMBER_OF_BYTES_USED) FROM performance_schema.memory_summary_global_by_event_name";
         server.memory_used = sql.one(sum).ok().and_then(|t| t.parse().ok()).filter(|b| *b > 0.0);
     }
     let uptime = status.get("uptime").and_then(|t| t.parse().ok());
@@ -163,7 +165,12 @@ fn sockets(reach: &Reach) -> Vec<PathBuf> {
         None => {
             let command = reach.text("cmdline").unwrap_or_default();
             let named = command.split('\0').filter_map(|w| w.strip_prefix("--socket="));
-            let usual = ["/run/mysqld/mysqld.sock", "/var/run/mysqld/mysqld.sock", "/tmp/mysql.sock", "/var/lib/mysql/mysql.sock"];
+            let usual = [
+                "/run/mysqld/mysqld.sock",
+                "/var/run/mysqld/mysqld.sock",
+                "/tmp/mysql.sock",
+                "/var/lib/mysql/mysql.sock",
+            ];
             let wanted: Vec<PathBuf> = named.chain(usual).map(PathBuf::from).collect();
             all.filter(|(_, path)| wanted.contains(path)).map(|(_, path)| path.clone()).collect()
         }

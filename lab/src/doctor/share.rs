@@ -105,7 +105,9 @@ mod tests {
         let read = |text: &str| folded::read("t", text).unwrap();
         let wait = "kernel!do_futex;kernel!schedule";
         Script {
-            cpu: read("mariadbd!dispatch_command;mariadbd!JOIN::exec 900\nmariadbd!dispatch_command;libc.so.6!malloc 60\nmariadbd!x;libc.so.6!free 40\n"),
+            cpu: read(
+                "mariadbd!dispatch_command;mariadbd!JOIN::exec 900\nmariadbd!dispatch_command;libc.so.6!malloc 60\nmariadbd!x;libc.so.6!free 40\n",
+            ),
             switches: read(&format!(
                 "[waiting];mariadbd!dispatch_command;libc.so.6!malloc;libc.so.6!__lll_lock_wait_private;{wait} 50\n\
                  [waiting];mariadbd!dispatch_command;mariadbd!log_write_up_to;{wait} 50\n\

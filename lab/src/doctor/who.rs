@@ -54,9 +54,9 @@ fn main_pid(unit: &str, text: &str) -> Result<u32> {
     let value = |name: &str| text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix('='));
     match value("MainPID").and_then(|v| v.trim().parse::<u32>().ok()) {
         Some(pid) if pid > 0 => Ok(pid),
-        _ if value("LoadState") == Some("not-found") => {
-            Err(wrong(format!("systemd knows no {unit}; systemctl list-units --type=service names those that there are")))
-        }
+        _ if value("LoadState") == Some("not-found") => Err(wrong(format!(
+            "systemd knows no {unit}; systemctl list-units --type=service names those that there are"
+        ))),
         Some(_) => Err(wrong(format!("{unit} does not run; systemctl status {unit} says why"))),
         None => Err(wrong(format!("systemctl names no process of {unit}; give the PID"))),
     }

@@ -696,7 +696,10 @@ mod tests {
         let statement = format!("{client};mariadbd!dispatch_command;mariadbd!mysql_execute_command");
         assert_eq!(cause(&format!("[waiting];{statement};mariadbd!MDL_wait::timed_wait;{futex}")), MetadataLock);
         assert_eq!(cause(&format!("[waiting];{statement};mariadbd!log_write_up_to;{futex}")), Log);
-        assert_eq!(cause(&format!("[waiting];{client};mariadbd!dispatch_command;mariadbd!net_real_write;{futex}")), Log);
+        assert_eq!(
+            cause(&format!("[waiting];{client};mariadbd!dispatch_command;mariadbd!net_real_write;{futex}")),
+            Log
+        );
         assert_eq!(cause(&format!("[waiting];{statement};mariadbd!tdc_acquire_share;{futex}")), TableCache);
         assert_eq!(cause(&format!("[waiting];{statement};mariadbd!f;{futex}")), Lock);
         assert_eq!(

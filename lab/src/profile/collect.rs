@@ -327,14 +327,17 @@ fn collect(
 pub fn live(perf: &Perf, pid: u32, length: Duration, dir: &Path) -> Result<Script> {
     fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let unwind = Unwind::of(pid);
-    let mut symbols = Symbols::here();
-    let mut all = Script::default();
+    let mut recorded = Vec::new();
     for kind in [Kind::Cpu, Kind::Switches] {
         if kind == Kind::Cpu || perf.sees_switches() {
-            let data = dir.join(format!("{}.data", kind.name()));
-            let recorded = perf.record(pid, kind, length / 2, unwind, &data)?;
-            all.add(&perf.read(pid, &recorded, &mut symbols)?);
+            recorded.push(perf.record(pid, kind, length / 2, unwind, &dir.join(format!("{}.data", kind.name())))?);
         }
+    }
+    // Reading takes longer than recording, and CPU: it waits until both are there.
+    let mut symbols = Symbols::here();
+    let mut all = Script::default();
+    for recorded in &recorded {
+        all.add(&perf.read(pid, recorded, &mut symbols)?);
     }
     let _ = fs::remove_dir_all(dir);
     Ok(all)

@@ -13,6 +13,8 @@ use crate::report::words::{counted, whole};
 const LEAD: usize = 13;
 /// Shares below this are left out of the table.
 const SMALL: f64 = 0.01;
+/// Waits of which fewer were seen say nothing.
+const FEW: u64 = 20;
 
 pub fn doctor(checkup: &Checkup, width: usize, color: bool) -> String {
     let mut out = Out::new(width, color);
@@ -151,7 +153,10 @@ fn of_arenas(a: &Arenas) -> String {
         bytes(a.reserved)
     );
     if let (Some(free), Some(top)) = (a.free, a.top) {
-        text += &format!("; of what is mapped {} are free, {} of that at their tops", bytes(free), bytes(top));
+        text += &format!("; {} of what is mapped are free, {} of that at their tops", bytes(free), bytes(top));
+    }
+    if let Some(back) = a.pages {
+        text += &format!(", {} of it whole pages in memory", bytes(back));
     }
     text
 }
@@ -219,7 +224,7 @@ fn profile(out: &mut Out, seen: &Profiled) {
         whole(seen.samples as f64),
         two_digits(seen.cpu.seconds)
     );
-    if let Some(waits) = &seen.waits {
+    if let Some(waits) = seen.waits.as_ref().filter(|w| w.samples >= FEW) {
         note += &format!(
             "; waits: {} threads on average, over another {half}, without those at rest or only waiting for a CPU",
             two_digits(waits.seconds)
@@ -234,12 +239,14 @@ fn profile(out: &mut Out, seen: &Profiled) {
         if s > 0.0 { Text::of(percent(s), Style::Plain) } else { Text::of("–", Style::Quiet) }
     };
     let sides: Vec<(&str, &Side)> =
-        [("CPU", Some(&seen.cpu)), ("waits", seen.waits.as_ref().filter(|w| w.samples > 0))]
+        [("CPU", Some(&seen.cpu)), ("waits", seen.waits.as_ref().filter(|w| w.samples >= FEW))]
             .into_iter()
             .filter_map(|(name, side)| Some((name, side?)))
             .collect();
-    let shown: Vec<Cause> =
-        Cause::ALL.into_iter().filter(|c| sides.iter().any(|(_, s)| share(s, *c) >= SMALL || c.is_heap() && share(s, *c) > 0.0)).collect();
+    let shown: Vec<Cause> = Cause::ALL
+        .into_iter()
+        .filter(|c| sides.iter().any(|(_, s)| share(s, *c) >= SMALL || c.is_heap() && share(s, *c) > 0.0))
+        .collect();
     let mut names = Column::new("cause");
     names.left = true;
     names.cells.push(Text::of("the heap, all of it", Style::Strong));
