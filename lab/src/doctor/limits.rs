@@ -1,7 +1,7 @@
 //! The limits that a process lives under: files, threads, its group's memory and CPUs, its CPU mask, nodes, huge pages.
 
 use super::facts::{Lacking, Limits};
-use super::reach::Reach;
+use super::reach::{Reach, plain};
 use crate::placement;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub fn look(reach: &Reach, status: &str, lacking: &mut Vec<Lacking>) -> Limits {
             (Some(targets.len() as f64), Some(targets.iter().flatten().filter(|t| socket(t)).count()))
         }
         Err(e) => {
-            lacking.push(Lacking { what: "open files".into(), why: e.to_string(), remedy: reach.remedy() });
+            lacking.push(Lacking { what: "open files".into(), why: plain(&e), remedy: reach.remedy() });
             (None, None)
         }
     };

@@ -79,7 +79,7 @@ fn memory_and_heap(reach: &Reach, status: &str, facts: &mut Facts) {
     let maps = match reach.text("smaps").or_else(|_| reach.text("maps")) {
         Ok(maps) if !maps.is_empty() => maps,
         Ok(_) => return lack("its heap", "it has no memory of its own (a thread of the kernel?)".into()),
-        Err(e) => return lack("its heap, its arenas, PSS and huge pages", e.to_string()),
+        Err(e) => return lack("its heap, its arenas, PSS and huge pages", reach::plain(&e)),
     };
     let areas = areas::read(&maps);
     let environment = reach.text("environ").ok();
@@ -132,8 +132,10 @@ fn watch(ask: &Ask, facts: &mut Facts) -> Result<()> {
 
 /// None: what is lacking is said.
 fn profile(ask: &Ask, facts: &mut Facts) -> Option<Profiled> {
-    let user = &facts.process.user;
-    let remedy = format!("run as root (sudo evenkeel doctor {}), or as {user}", ask.pid);
+    let remedy = match facts.process.user.as_str() {
+        "root" => format!("run as root: sudo evenkeel doctor {}", ask.pid),
+        user => format!("run as root (sudo evenkeel doctor {}), or as {user}", ask.pid),
+    };
     let mut lack = |what: &str, why: String, remedy: String| {
         facts.lacking.push(Lacking { what: what.into(), why, remedy });
     };

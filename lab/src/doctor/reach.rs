@@ -86,6 +86,12 @@ impl Reach {
     }
 }
 
+/// What went wrong, without the number that only a kernel cares for.
+pub fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
 pub fn name_of(uid: u32) -> String {
     User::from_uid(Uid::from_raw(uid)).ok().flatten().map_or_else(|| uid.to_string(), |u| u.name)
 }

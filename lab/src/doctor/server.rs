@@ -85,7 +85,7 @@ pub fn look(reach: &Reach, age: f64, login: &Login, lacking: &mut Vec<Lacking>) 
                 server.socket = socket.display().to_string();
                 return Some(server);
             }
-            Err(e) => last = Some(format!("{} as {user}: {}", socket.display(), e.root_cause())),
+            Err(e) => last = Some(format!("{} as {user}: {}", socket.display(), said(&e.root_cause().to_string()))),
         }
     }
     lack(
@@ -93,6 +93,12 @@ pub fn look(reach: &Reach, age: f64, login: &Login, lacking: &mut Vec<Lacking>) 
         "log in as a user that may: --defaults-file FILE with [client], user= and password=".into(),
     );
     None
+}
+
+/// What a server said, out of what its driver makes of it: `MySqlError { ERROR 1045 (28000): Access denied .. }`.
+fn said(error: &str) -> &str {
+    let inner = error.split_once("{ ").map_or(error, |(_, rest)| rest.trim_end_matches(" }"));
+    inner.split_once("): ").map_or(inner, |(_, said)| said)
 }
 
 fn ask(socket: &Path, user: &str, password: Option<&str>) -> Result<(Server, Option<f64>)> {
@@ -212,6 +218,14 @@ mod tests {
         assert_eq!(found, [(1_091_752, PathBuf::from("/srv/db/s"))]);
         assert_eq!(inode_of("socket:[1091752]"), Some(1_091_752));
         assert_eq!(inode_of("anon_inode:[eventpoll]"), None);
+    }
+
+    #[test]
+    fn what_a_server_says() {
+        let error =
+            "MySqlError { ERROR 1045 (28000): Access denied for user 'nobody'@'localhost' (using password: NO) }";
+        assert_eq!(said(error), "Access denied for user 'nobody'@'localhost' (using password: NO)");
+        assert_eq!(said("Connection refused"), "Connection refused");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Which process is meant: a PID, or a service by its name.
 
 use super::facts::{Lacking, Process};
-use super::reach::Reach;
+use super::reach::{Reach, plain};
 use crate::wrong::wrong;
 use anyhow::{Context, Result};
 use std::fs;
@@ -91,7 +91,7 @@ pub fn look(reach: &Reach, status: &str, lacking: &mut Vec<Lacking>) -> Result<P
             (Some(plain.unwrap_or(&path).to_string()), plain.is_some())
         }
         Err(e) => {
-            lacking.push(Lacking { what: "its program".into(), why: e.to_string(), remedy: reach.remedy() });
+            lacking.push(Lacking { what: "its program".into(), why: plain(&e), remedy: reach.remedy() });
             (None, false)
         }
     };

@@ -147,7 +147,7 @@ impl Perf {
         let out = command.args(&words).stdin(Stdio::null()).output().context("cannot start perf")?;
         if !data.is_file() || !out.status.success() {
             let said = String::from_utf8_lossy(&out.stderr);
-            let line = said.lines().map(str::trim).find(|l| !l.is_empty()).unwrap_or("it said nothing");
+            let line = said.lines().map(str::trim).find(|l| !["", "Error:"].contains(l)).unwrap_or("it said nothing");
             bail!("perf record ended with {}: {line}", out.status);
         }
         Ok(Recorded { kind, data: data.to_path_buf(), seconds: length.as_secs_f64() })

@@ -28,7 +28,9 @@ pub fn doctor(checkup: &Checkup, width: usize, color: bool) -> String {
         out.line();
         profile(&mut out, seen);
     }
-    out.line();
+    if !checkup.advice.is_empty() {
+        out.line();
+    }
     for advice in &checkup.advice {
         say(&mut out, advice);
     }
