@@ -23,7 +23,7 @@ heap:
 	$(CARGO) build --release -p preload
 
 lab:
-	$(CARGO) build --release -p cli -p evenkeel-embedded -p control
+	$(CARGO) build --release -p cli -p evenkeel-embedded -p evenkeel-driver -p control
 
 setup:
 	@sh scripts/setup.sh build

@@ -134,7 +134,7 @@ fn clients(count: u32) -> String {
     format!("{count} client{}", if count == 1 { "" } else { "s" })
 }
 
-fn variant(life: &Life) -> String {
+pub fn variant(life: &Life) -> String {
     let cell = &life.cell;
     [&cell.heap, &cell.server, &cell.engine, &cell.config, &cell.cpus, &cell.test]
         .into_iter()

@@ -44,6 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{} trials analysed in {:.1?}", records.len(), began.elapsed());
     let redo = [format!("evenkeel report {folder}"), format!("evenkeel sweep {folder}/experiment.toml")];
     let page = Page {
+        why: None,
         analysis: &analysis,
         records: &records,
         experiment_toml: &experiment,

@@ -27,6 +27,8 @@ pub struct Experiment {
     pub plan: Rounds,
     #[serde(default)]
     pub placement: Placement,
+    /// Profiles after the last round, in rounds of their own: what `evenkeel why` does.
+    pub profile: Option<Profile>,
     /// Heaps with settings, or from a path, under a name of their own.
     #[serde(default)]
     pub heaps: BTreeMap<String, NamedHeap>,
@@ -207,6 +209,24 @@ impl Default for Rounds {
     }
 }
 
+/// Which cells are profiled, and for how long. Without variants or clients: those of the largest loss and those beside it.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields, default)]
+pub struct Profile {
+    pub rounds: u32,
+    /// Of each phase: CPU, quiet, switches, quiet.
+    pub seconds: f64,
+    /// Variants, as the report names them.
+    pub variants: Vec<String>,
+    pub clients: Vec<u32>,
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Profile { rounds: 3, seconds: 2.0, variants: Vec::new(), clients: Vec::new() }
+    }
+}
+
 #[derive(Clone, Debug, Default, Deserialize, Serialize, PartialEq)]
 #[serde(deny_unknown_fields, default)]
 pub struct Placement {
@@ -329,6 +349,20 @@ impl Experiment {
         if self.plan.at_most.is_some_and(|s| !(1.0..=1e7).contains(&s)) {
             return Err(bad(Place::Key("plan.at_most"), "plan.at_most is a number of seconds".into()));
         }
+        if let Some(profile) = &self.profile {
+            if !(1..=100).contains(&profile.rounds) {
+                let what = format!("profile.rounds is {}: say 1 to 100", profile.rounds);
+                return Err(bad(Place::Key("profile.rounds"), what));
+            }
+            if !PHASE.contains(&profile.seconds) {
+                let what = format!("profile.seconds is {}: say {} to {}", profile.seconds, PHASE.start(), PHASE.end());
+                return Err(bad(Place::Key("profile.seconds"), what));
+            }
+            if let Some(n) = profile.clients.iter().find(|n| !self.factors.clients.iter().any(|c| c.get_ref() == *n)) {
+                let what = format!("profile.clients: {n} is not among factors.clients");
+                return Err(bad(Place::Key("profile.clients"), what));
+            }
+        }
         if self.plan.margin.is_some_and(|m| !(0.0..1.0).contains(&m)) {
             return Err(bad(Place::Key("plan.margin"), "plan.margin is a fraction: 0.05 means 5 %".into()));
         }
@@ -342,6 +376,9 @@ impl Experiment {
         Ok(())
     }
 }
+
+/// Seconds that a phase of a profile may take.
+pub const PHASE: RangeInclusive<f64> = 0.2..=600.0;
 
 /// What the command line changes of an experiment; kept with the plan, so that a resumed sweep and a reader know it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -4,10 +4,11 @@ use crate::analysis::{Analysis, Naming, Verdict, analyse, planner};
 use crate::bundle::{self, Planned};
 use crate::environment;
 use crate::experiment::Experiment;
+use crate::placement;
 use crate::profile::{Profile, folded};
 use crate::record::{Cell, Outcome, Record};
 use crate::report::Page;
-use crate::why::{self, Why};
+use crate::why::{self, Asked, Why};
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,8 +30,13 @@ pub fn judge(folder: &Path) -> Result<Judged> {
     let records = bundle::records(folder)?;
     let mut analysis = analyse(&planned.question, &records);
     analysis.limits.extend(planned.notes.iter().cloned());
+    let environment = bundle::environment(folder);
     let profiled = bundle::profiles(folder)?;
-    let why = if profiled.is_empty() { None } else { Some(why(folder, &planned, &records, &profiled, &analysis)?) };
+    let why = if profiled.is_empty() {
+        None
+    } else {
+        Some(why(folder, &planned, &records, &profiled, &analysis, &environment)?)
+    };
     let missing = planned.trials.iter().filter(|t| !records.iter().any(|r| r.trial == **t)).count();
     if missing > 0 {
         analysis.limits.push(format!(
@@ -41,7 +47,6 @@ pub fn judge(folder: &Path) -> Result<Judged> {
     }
     let name = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
     let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let environment = bundle::environment(folder);
     let again = match environment["imported_from"].as_array() {
         Some(files) => files.iter().filter_map(|f| f.as_str()).fold("evenkeel import".to_string(), |c, f| c + " " + f),
         None => format!("evenkeel sweep {name}/{}{}", bundle::EXPERIMENT, planned.changes.as_options()),
@@ -59,7 +64,14 @@ pub fn judge(folder: &Path) -> Result<Judged> {
     })
 }
 
-fn why(folder: &Path, planned: &Planned, records: &[Record], profiled: &[Record], analysis: &Analysis) -> Result<Why> {
+fn why(
+    folder: &Path,
+    planned: &Planned,
+    records: &[Record],
+    profiled: &[Record],
+    analysis: &Analysis,
+    environment: &serde_json::Value,
+) -> Result<Why> {
     let mut stacks: BTreeMap<&str, Profile> = BTreeMap::new();
     for file in profiled.iter().filter_map(|r| r.profile.as_ref()).flat_map(|p| &p.stacks) {
         let path = folder.join(&file.file);
@@ -70,9 +82,14 @@ fn why(folder: &Path, planned: &Planned, records: &[Record], profiled: &[Record]
     }
     let naming = naming(planned, records);
     let spots = why::spots(profiled, &naming, &|file| stacks.get(file).cloned());
-    let skip = |variant: &str| planned.question.twins.iter().any(|(_, twin)| twin == variant);
-    let answers = why::answers(&analysis.tests, &spots, None, &skip);
+    let is_twin = |variant: &str| planned.question.twins.iter().any(|(_, twin)| twin == variant);
+    let answers = why::answers(&analysis.tests, &spots, None, Asked { is_twin: &is_twin, cpus: cpus(environment) });
     Ok(Why { answers, spots, tolls: why::tolls(profiled) })
+}
+
+/// How many CPUs the machine has that a sweep ran on.
+fn cpus(environment: &serde_json::Value) -> Option<usize> {
+    placement::parse(environment["machine"]["cpus_allowed"].as_str()?).ok().map(|cpus| cpus.len())
 }
 
 fn naming(planned: &Planned, records: &[Record]) -> Naming {
@@ -115,7 +132,8 @@ impl Judged {
 
     /// The cells that are worth a profile; or those of the variants and client counts that are named.
     pub fn to_profile(&self, variants: &[String], clients: &[u32]) -> Vec<Cell> {
-        let chosen = why::choose(&self.analysis.tests, &|v| self.is_twin(v));
+        let asked = Asked { is_twin: &|v| self.is_twin(v), cpus: cpus(&self.environment) };
+        let chosen = why::choose(&self.analysis.tests, asked);
         let naming = naming(&self.planned, &self.records);
         let is_chosen = |cell: &Cell| {
             let (test, variant) = (naming.test(cell), naming.variant(cell));

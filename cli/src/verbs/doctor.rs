@@ -1,10 +1,12 @@
 //! `evenkeel doctor PID`: looks at a server that runs. `evenkeel doctor --machine`: what this machine can and cannot measure, and why.
 
+use super::sweep;
 use crate::{Ended, screen};
 use anyhow::Result;
 use lab::wrong::wrong;
 use lab::{doctor, machine, report};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
 /// Look at a server that runs, and say which heap it has, what that costs it, and what could be tried
 #[derive(clap::Args)]
@@ -55,7 +57,12 @@ fn of_process(args: &Args, process: &str) -> Result<Ended> {
     }
     let ask =
         doctor::Ask { pid: doctor::find(process)?, seconds: args.seconds, defaults_file: args.defaults_file.clone() };
+    // Taken, so that what perf wrote goes with us: stacks of a database hold its data.
+    let stop = sweep::stopped_by_signals()?;
     let checkup = doctor::look(&ask)?;
+    if stop.load(Ordering::Relaxed) {
+        anyhow::bail!("stopped");
+    }
     let text = if args.json {
         serde_json::to_string_pretty(&checkup)? + "\n"
     } else {

@@ -1,12 +1,14 @@
 //! `evenkeel sweep`: runs an experiment, and ends with the verdict.
 
 use super::report::{FailOn, fails};
+use super::why;
 use crate::Ended;
 use crate::screen::{self, Bar};
 use anyhow::{Context, Result};
 use lab::bundle::{self, Bundle, Planned};
 use lab::experiment::{Changes, Experiment};
 use lab::plan::Plan;
+use lab::profile::collect::Perf;
 use lab::sweep::End;
 use lab::wrong::wrong;
 use lab::{environment, judge, report, target};
@@ -121,6 +123,10 @@ fn begin(args: &Args, file: &Path) -> Result<Ended> {
         trials: plan.trials().map(|(_, t)| t.id.clone()).collect(),
     };
     let environment = environment::of(&plan.programs, plan.heaps.values());
+    if plan.experiment.profile.is_some() {
+        // Not after an hour of trials.
+        Perf::find()?;
+    }
     let bundle = Bundle::create(&out, &text, &environment, &planned)?;
     bundle.keep(&planned.folder, &plan.experiment.files())?;
     sweep(args, &plan, target.as_ref(), bundle, &HashSet::new())
@@ -202,7 +208,13 @@ fn sweep(
         }
         End::Whole => {}
     }
-    let judged = judge::judge(&folder)?;
+    drop(bundle);
+    let mut judged = judge::judge(&folder)?;
+    if let Some(wish) = &plan.experiment.profile {
+        let (again, target) = plan_again(&folder)?;
+        why::profile(&folder, &why::profiled(again, &judged, wish)?, target.as_ref(), &stop, args.quiet)?;
+        judged = judge::judge(&folder)?;
+    }
     let page = folder.join("report.html");
     fs::write(&page, report::html(&judged.page())).with_context(|| format!("cannot write {}", page.display()))?;
     screen::say(&report::terminal(&judged.page(), screen::width(), screen::color()))?;

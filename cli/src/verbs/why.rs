@@ -6,15 +6,20 @@ use crate::Ended;
 use crate::screen::{self, Bar};
 use anyhow::{Context, Result};
 use lab::bundle::Bundle;
-use lab::judge;
+use lab::experiment::{PHASE, Profile};
+use lab::judge::{self, Judged};
+use lab::plan::Plan;
 use lab::profile::collect::{Perf, Phases};
-use lab::profile::{Profile, folded};
+use lab::profile::folded;
 use lab::report;
 use lab::sweep::End;
+use lab::target::Target;
 use lab::wrong::wrong;
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// Say why throughput is lost: profile the cells of a sweep, and judge whether the heap is to blame
 #[derive(clap::Args)]
@@ -70,8 +75,8 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<Ended> {
-    if !(0.2..=600.0).contains(&args.seconds) {
-        return Err(wrong(format!("--seconds {}: say 0.2 to 600", args.seconds)));
+    if !PHASE.contains(&args.seconds) {
+        return Err(wrong(format!("--seconds {}: say {} to {}", args.seconds, PHASE.start(), PHASE.end())));
     }
     match args.paths.as_slice() {
         [folder] if folder.is_dir() => of_sweep(args, folder),
@@ -84,39 +89,24 @@ pub fn run(args: &Args) -> Result<Ended> {
 fn of_sweep(args: &Args, folder: &Path) -> Result<Ended> {
     let judged = judge::judge(folder)?;
     if judged.why.is_none() || args.again || args.dry_run {
-        let cells = judged.to_profile(&args.heap, &args.clients);
-        if cells.is_empty() {
-            return Err(wrong("no cell of this sweep is so; the report names its variants and client counts"));
-        }
-        let phases = Phases { seconds: args.seconds, cycles: 2 };
+        let wish = Profile {
+            rounds: args.rounds,
+            seconds: args.seconds,
+            variants: args.heap.clone(),
+            clients: args.clients.clone(),
+        };
         let (plan, target) = sweep::plan_again(folder)?;
-        let plan = plan.profiled(&cells, args.rounds, phases);
-        let trials = plan.trials().count();
-        let words = format!("{trials} profiled trials, about {}", screen::span(plan.seconds()));
+        let plan = profiled(plan, &judged, &wish)?;
         if args.dry_run {
             let mut text = String::new();
-            for cell in &cells {
-                text += &format!("{}, {}: {} clients\n", cell.test, cell.heap, cell.clients);
+            for life in plan.lives.iter().filter(|l| l.round == 1) {
+                let counts: Vec<String> = life.trials.iter().map(|t| t.cell.clients.to_string()).collect();
+                text += &format!("{}: clients {}\n", screen::variant(life), counts.join(" "));
             }
-            screen::say(&format!("{text}{words}\n"))?;
+            screen::say(&format!("{text}{}\n", extent(&plan)))?;
             return Ok(Ended::Fine);
         }
-        Perf::find()?;
-        if !args.quiet {
-            screen::note(&words);
-        }
-        let mut bundle = Bundle::open_profiles(folder, true)?;
-        let stop = sweep::stopped_by_signals()?;
-        let mut bar = Bar::new(&plan, 0, args.quiet);
-        let ended = lab::sweep::run(&plan, target.as_ref(), &mut bundle, &HashSet::new(), &stop, &mut bar);
-        bar.end();
-        if ended.with_context(|| format!("the profiles broke off; evenkeel why {} --again", folder.display()))?
-            == End::Stopped
-        {
-            // What was measured is whole.
-            bundle.seal()?;
-            anyhow::bail!("stopped; evenkeel why {} --again takes the profiles anew", folder.display());
-        }
+        profile(folder, &plan, target.as_ref(), &sweep::stopped_by_signals()?, args.quiet)?;
     }
     let judged = judge::judge(folder)?;
     let page = folder.join("report.html");
@@ -124,6 +114,38 @@ fn of_sweep(args: &Args, folder: &Path) -> Result<Ended> {
     screen::say(&report::why(&judged.page(), screen::width(), screen::color()))?;
     screen::say(&format!("Report: {}\n", page.display()))?;
     Ok(Ended::Fine)
+}
+
+fn extent(plan: &Plan) -> String {
+    let n = plan.trials().count();
+    format!("{n} profiled {}, about {}", if n == 1 { "trial" } else { "trials" }, screen::span(plan.seconds()))
+}
+
+/// The plan of the profiles that a sweep's losses ask for.
+pub fn profiled(plan: Plan, judged: &Judged, wish: &Profile) -> Result<Plan> {
+    let cells = judged.to_profile(&wish.variants, &wish.clients);
+    if cells.is_empty() {
+        return Err(wrong("no cell of this sweep is so; the report names its variants and client counts"));
+    }
+    Ok(plan.profiled(&cells, wish.rounds, Phases { seconds: wish.seconds, cycles: 2 }))
+}
+
+/// Takes profiles anew; the folder is sealed whether it came to the end or not, since what was measured before is whole.
+pub fn profile(folder: &Path, plan: &Plan, target: &dyn Target, stop: &Arc<AtomicBool>, quiet: bool) -> Result<()> {
+    Perf::find()?;
+    if !quiet {
+        screen::note(&extent(plan));
+    }
+    let mut bundle = Bundle::open_profiles(folder, true)?;
+    let mut bar = Bar::new(plan, 0, quiet);
+    let ended = lab::sweep::run(plan, target, &mut bundle, &HashSet::new(), stop, &mut bar);
+    bar.end();
+    bundle.seal()?;
+    let again = format!("evenkeel why {} --again", folder.display());
+    match ended.with_context(|| format!("the profiles broke off; take them anew with `{again}`"))? {
+        End::Whole => Ok(()),
+        End::Stopped => anyhow::bail!("stopped; take the profiles anew with `{again}`"),
+    }
 }
 
 fn of_table(args: &Args, table: &Path) -> Result<Ended> {
@@ -134,7 +156,7 @@ fn of_table(args: &Args, table: &Path) -> Result<Ended> {
 }
 
 fn of_stacks(args: &Args, files: &[PathBuf]) -> Result<Ended> {
-    let read = |file: &PathBuf| -> Result<(String, Profile)> {
+    let read = |file: &PathBuf| -> Result<(String, lab::profile::Profile)> {
         let name = file.display().to_string();
         let text = fs::read_to_string(file).map_err(|e| wrong(format!("{name}: {e}")))?;
         let short = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();

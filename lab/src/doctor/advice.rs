@@ -73,7 +73,7 @@ fn throughput(facts: &Facts) -> Vec<Advice> {
         let says = format!(
             "it hardly ran: {} samples of CPU in {}; nothing can be said of what its heap costs",
             seen.cpu.samples,
-            span(seen.seconds / 2.0)
+            span(seen.seconds / f64::from(seen.phases))
         );
         return vec![
             Advice::new("throughput", Grade::Note, says).attempt("look again under its load, or with --seconds 60"),
@@ -372,7 +372,7 @@ mod tests {
         let heap = Part { share, error: 0.004 };
         let causes = vec![(Cause::Work, 1.0 - share), (Cause::HeapAllocation, share)];
         let cpu = Side { samples: 2000, seconds: 2.0, heap, causes };
-        Profiled { seconds: 10.0, samples: 2000, events: 2000.0, both: cpu.heap, cpu, ..Profiled::default() }
+        Profiled { seconds: 10.0, phases: 2, samples: 2000, events: 2000.0, both: cpu.heap, cpu, ..Profiled::default() }
     }
 
     /// glibc with 16 arenas: what is resident in them, what of it is free, and what the server accounts for.

@@ -210,6 +210,8 @@ pub struct Activity {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Profiled {
     pub seconds: f64,
+    /// CPU and waits one after the other; or CPU alone.
+    pub phases: u32,
     pub samples: u64,
     /// Events that perf lost, those of other processes with them, and about how many there were on the whole machine.
     pub lost: u64,

@@ -163,7 +163,7 @@ fn profile(ask: &Ask, facts: &mut Facts) -> Option<Profiled> {
     let switches = (machine_switches() - switched) / begun.elapsed().as_secs_f64();
     let _ = std::fs::remove_dir_all(&folder);
     match script {
-        Ok(script) => Some(share::of(&script, ask.seconds / 2.0, switches)),
+        Ok(script) => Some(share::of(&script, ask.seconds, if perf.sees_switches() { 2 } else { 1 }, switches)),
         Err(e) => {
             lack("a profile", format!("{e:#}"), remedy);
             None

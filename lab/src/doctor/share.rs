@@ -8,8 +8,9 @@ use crate::profile::table::Counts;
 use crate::profile::{Frame, Profile};
 use std::collections::{BTreeMap, HashMap};
 
-/// `half`: seconds of each of the two phases, CPU and switches. `switches`: of the whole machine, a second.
-pub fn of(script: &Script, half: f64, switches: f64) -> Profiled {
+/// `seconds`: of all phases, of which there are two, CPU and switches, or only the first. `switches`: of the whole machine, a second.
+pub fn of(script: &Script, seconds: f64, phases: u32, switches: f64) -> Profiled {
+    let half = seconds / f64::from(phases);
     let cpu = side(&script.cpu, script.cpu.total(), seconds_a_sample() / half, |_| true);
     let waits = (script.left > 0 || !script.switches.is_empty()).then(|| {
         // A thread at rest loses nothing, and one that only waits for a CPU will have it when others need less.
@@ -28,7 +29,8 @@ pub fn of(script: &Script, half: f64, switches: f64) -> Profiled {
     };
     let faults = cpu.causes.iter().find(|(c, _)| *c == Cause::PageFault).map_or(0.0, |(_, s)| *s);
     Profiled {
-        seconds: 2.0 * half,
+        seconds,
+        phases,
         samples: script.samples,
         lost: script.lost,
         // Each switch is an event when a thread leaves, and one when the next comes.
@@ -129,7 +131,7 @@ mod tests {
 
     #[test]
     fn shares_and_what_they_allow() {
-        let seen = of(&script(), 5.0, 100.0);
+        let seen = of(&script(), 10.0, 2, 100.0);
         assert!((seen.cpu.heap.share - 0.1).abs() < 1e-9 && seen.cpu.heap.error > 0.015 && seen.cpu.heap.error < 0.025);
         let waits = seen.waits.as_ref().unwrap();
         assert_eq!(waits.samples, 100, "neither rest nor preemption counts");
@@ -140,7 +142,7 @@ mod tests {
         assert!(seen.gain_at_most() > seen.gain_seen() && seen.says_something());
         assert_eq!(seen.cpu.causes[0].0, Cause::Work);
         // Lost events are any of the machine's.
-        let lossy = of(&Script { lost: 300, ..script() }, 5.0, 100.0);
+        let lossy = of(&Script { lost: 300, ..script() }, 10.0, 2, 100.0);
         assert!((lossy.lost_share() - 300.0 / 3300.0).abs() < 1e-9, "{}", lossy.lost_share());
     }
 
@@ -152,7 +154,7 @@ mod tests {
 
     #[test]
     fn nothing_seen_is_no_small_share() {
-        let seen = of(&Script::default(), 5.0, 0.0);
+        let seen = of(&Script::default(), 10.0, 2, 0.0);
         assert!(!seen.says_something() && seen.waits.is_none());
         assert!(seen.cpu.heap.error > 0.3, "{:?}", seen.cpu.heap);
     }

@@ -33,6 +33,7 @@ pub enum Cause {
     IdleClient,
     IdleBackground,
     Work,
+    Load,
     Kernel,
     Unknown,
 }
@@ -40,7 +41,7 @@ pub enum Cause {
 use Cause::*;
 
 impl Cause {
-    pub const ALL: [Cause; 22] = [
+    pub const ALL: [Cause; 23] = [
         HeapAllocation,
         HeapFree,
         HeapLock,
@@ -61,6 +62,7 @@ impl Cause {
         IdleClient,
         IdleBackground,
         Work,
+        Load,
         Kernel,
         Unknown,
     ];
@@ -87,6 +89,7 @@ impl Cause {
             IdleClient => "waiting for the client",
             IdleBackground => "background threads at rest",
             Work => "the server's own work",
+            Load => "the load's own CPU",
             Kernel => "the kernel",
             Unknown => "unknown",
         }
@@ -450,7 +453,7 @@ const RULES: &[(Cause, &[&str])] = &[
     ),
 ];
 
-/// A client's thread between two statements; a background thread between two tasks. Only for threads that wait.
+/// A client's thread, between two statements if none of `STATEMENT` is there; a background thread between two tasks. Only for threads that wait.
 const CLIENT_IDLE: &[&str] = &[
     "do_command*",
     "vio_io_wait*",
@@ -505,6 +508,7 @@ struct Says {
     client: bool,
     statement: bool,
     rests: bool,
+    database: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -539,6 +543,10 @@ impl Causes {
         }
         if any(|s| s.fault) {
             return PageFault;
+        }
+        // Of a database server only the threads of clients wait for something that a client waits for.
+        if first.waiting && any(|s| s.database) && !any(|s| s.client) {
+            return IdleBackground;
         }
         if let Some(cause) = stack.iter().rev().find_map(|f| says(f).cause) {
             // MariaDB holds an answer back until its commit is durable: on a condition, not in a system call of the network.
@@ -626,6 +634,7 @@ fn says(frame: &str) -> Says {
         client: any(CLIENT_IDLE),
         statement: any(STATEMENT),
         rests: any(BACKGROUND_IDLE),
+        database: own == "mariadbd" || own == "mysqld",
     }
 }
 

@@ -2,6 +2,7 @@
 //! the cost of the others can be seen.
 //!
 //! - perf outranks the load where it may, or it loses samples; what it lost is counted.
+//! - One perf of each kind lives as long as the trial and is told when to record: that it comes and goes is no part of a phase.
 //! - Reading stacks out of what perf wrote waits until the trial is over.
 //! - Stacks come from frame pointers only where program, heap and libc all keep them; else from the tables for unwinding (dwarf).
 
@@ -11,10 +12,16 @@ use super::{Kind, folded};
 use crate::load::in_path;
 use crate::wrong::wrong;
 use anyhow::{Context, Result, bail};
+use nix::fcntl::OFlag;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -22,9 +29,12 @@ use std::time::{Duration, Instant};
 /// Samples a second of each CPU: not a divisor of anything that comes round.
 const RATE: u32 = 199;
 /// Switches are sampled so that about so many come a second.
-const SWITCHES: f64 = 1500.0;
-/// Bytes of a thread's stack that are kept for unwinding.
-const DUMP: u32 = 16_384;
+const SWITCHES: f64 = 800.0;
+/// Bytes of a thread's stack that are kept for unwinding: one that runs may be deep in a query, one that waits seldom is.
+const DUMP: u32 = 32_768;
+const DUMP_SWITCH: u32 = 16_384;
+/// Of the window, for perf to see the load and to begin.
+const TO_START: f64 = 3.0;
 /// A profile that lost more says so beside every figure.
 pub const LOST: f64 = 0.05;
 
@@ -39,8 +49,7 @@ pub struct Phases {
 
 impl Phases {
     pub fn window(&self) -> f64 {
-        // perf needs a moment to begin and to end.
-        f64::from(self.cycles) * (4.0 * self.seconds + 1.0) + 0.5
+        f64::from(self.cycles) * 4.0 * self.seconds + TO_START
     }
 }
 
@@ -115,8 +124,10 @@ impl Perf {
             || nix::unistd::geteuid().is_root()
     }
 
-    /// Records one phase into `data`.
-    fn record(&self, pid: u32, kind: Kind, length: Duration, stacks: Unwind, data: &Path) -> Result<Recorded> {
+    /// Starts a perf that records nothing yet.
+    fn start(&self, pid: u32, kind: Kind, stacks: Unwind, dir: &Path) -> Result<Recorder> {
+        let at = |what: &str| dir.join(format!("{}.{what}", kind.name()));
+        let (data, tell, answer) = (at("data"), at("tell"), at("answer"));
         let mut words: Vec<String> = vec!["record".into(), "-q".into(), "-o".into(), data.display().to_string()];
         let mut say = |more: &[&str]| words.extend(more.iter().map(|w| w.to_string()));
         match kind {
@@ -128,15 +139,33 @@ impl Perf {
             }
         }
         match stacks {
-            Unwind::Dwarf => say(&["--call-graph", &format!("dwarf,{DUMP}")]),
+            Unwind::Dwarf => {
+                let dump = if kind == Kind::Cpu { DUMP } else { DUMP_SWITCH };
+                say(&["--call-graph", &format!("dwarf,{dump}")]);
+            }
             Unwind::FramePointers => say(&["--call-graph", "fp"]),
         }
         if self.whole {
-            say(&["-a", "-m", "2048"]);
+            say(&["-a", "-m", "4096"]);
         } else {
             say(&["-p", &pid.to_string()]);
         }
-        say(&["--", "sleep", &format!("{:.3}", length.as_secs_f64())]);
+        // Build ids would cost another walk through the data.
+        say(&["-B", "-D", "-1", "--control", &format!("fifo:{},{}", tell.display(), answer.display())]);
+        let pipe = |path: &Path| -> Result<File> {
+            let cannot = || format!("cannot make {}", path.display());
+            mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR).with_context(cannot)?;
+            // Open on both sides, so that it does not wait for perf.
+            OpenOptions::new()
+                .read(true)
+                .write(true)
+                .custom_flags(OFlag::O_NONBLOCK.bits())
+                .open(path)
+                .with_context(cannot)
+        };
+        let (tell, answer) = (pipe(&tell)?, pipe(&answer)?);
+        let said = at("txt");
+        let log = File::create(&said).with_context(|| format!("cannot write {}", said.display()))?;
         let mut command = if self.nice {
             let mut command = Command::new("nice");
             command.args(["-n", "-10"]).arg(&self.program);
@@ -144,13 +173,12 @@ impl Perf {
         } else {
             Command::new(&self.program)
         };
-        let out = command.args(&words).stdin(Stdio::null()).output().context("cannot start perf")?;
-        if !data.is_file() || !out.status.success() {
-            let said = String::from_utf8_lossy(&out.stderr);
-            let line = said.lines().map(str::trim).find(|l| !["", "Error:"].contains(l)).unwrap_or("it said nothing");
-            bail!("perf record ended with {}: {line}", out.status);
-        }
-        Ok(Recorded { kind, data: data.to_path_buf(), seconds: length.as_secs_f64() })
+        let child = command.args(&words).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
+        let child = child.context("cannot start perf")?;
+        let mut recorder = Recorder { kind, data, said, child, tell, answer, seconds: 0.0 };
+        // Its first answer says that it is ready.
+        recorder.ask("ping")?;
+        Ok(recorder)
     }
 
     /// Reads the stacks out of a recording.
@@ -169,6 +197,77 @@ impl Perf {
             bail!("perf script ended with {}: {}", out.status, said.lines().last().unwrap_or("it said nothing"));
         }
         Ok(script::read(&text, symbols))
+    }
+}
+
+/// A perf that waits to be told what to do.
+struct Recorder {
+    kind: Kind,
+    data: PathBuf,
+    said: PathBuf,
+    child: Child,
+    tell: File,
+    answer: File,
+    /// How long it recorded.
+    seconds: f64,
+}
+
+/// How long perf may take to answer: with thousands of threads it has much to open.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Recorder {
+    fn ask(&mut self, word: &str) -> Result<()> {
+        self.tell.write_all(format!("{word}\n").as_bytes()).context("cannot speak to perf")?;
+        let end = Instant::now() + PATIENCE;
+        let mut answer = [0u8; 64];
+        loop {
+            match self.answer.read(&mut answer) {
+                Ok(n) if n > 0 => return Ok(()),
+                Err(e) if e.kind() != ErrorKind::WouldBlock => return Err(e).context("cannot hear perf"),
+                _ => {}
+            }
+            if let Some(status) = self.child.try_wait().context("cannot wait for perf")? {
+                bail!("perf record ended with {status}: {}", self.words());
+            }
+            if Instant::now() >= end {
+                bail!("perf did not answer within {} s", PATIENCE.as_secs());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn words(&self) -> String {
+        let text = fs::read_to_string(&self.said).unwrap_or_default();
+        let line = text.lines().map(str::trim).find(|l| !["", "Error:"].contains(l) && !l.starts_with("Events"));
+        line.unwrap_or("it said nothing").to_string()
+    }
+
+    /// Records for so long, exactly.
+    fn record(&mut self, length: Duration) -> Result<()> {
+        self.ask("enable")?;
+        let begun = Instant::now();
+        thread::sleep(length);
+        self.ask("disable")?;
+        self.seconds += begun.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<Recorded> {
+        // As Ctrl-C does: it writes what it has.
+        let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT);
+        self.child.wait().context("cannot wait for perf")?;
+        if !self.data.is_file() {
+            bail!("perf record left nothing: {}", self.words());
+        }
+        Ok(Recorded { kind: self.kind, data: self.data.clone(), seconds: self.seconds })
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // After an end both fail.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -303,41 +402,50 @@ fn collect(
     let mut raw = Raw::default();
     // No word means that the trial ended before its window opened.
     let Ok(zero) = opened.recv() else { return Ok(raw) };
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    // Not before: how many switches to sample depends on how many there are.
+    let mut recorders = recorders(perf, pid, unwind, dir)?;
     let length = Duration::from_secs_f64(phases.seconds);
     let now = || zero.elapsed().as_secs_f64();
-    for cycle in 0..phases.cycles {
-        for kind in [Some(Kind::Cpu), None, Some(Kind::Switches), None] {
-            let from = now();
-            match kind {
-                None => thread::sleep(length),
-                Some(Kind::Switches) if !perf.sees_switches() => continue,
-                Some(kind) => {
-                    let data = dir.join(format!("{}-{cycle}.data", kind.name()));
-                    raw.recorded.push(perf.record(pid, kind, length, unwind, &data)?);
+    'window: for _ in 0..phases.cycles {
+        for recorder in &mut recorders {
+            for kind in [Some(recorder.kind), None] {
+                let from = now();
+                // A phase that the load's end cuts off would say nothing of the load.
+                if from + phases.seconds > phases.window() {
+                    break 'window;
                 }
+                match kind {
+                    Some(_) => recorder.record(length)?,
+                    None => thread::sleep(length),
+                }
+                raw.phases.push(Phase { kind, from, to: now() });
             }
-            raw.phases.push(Phase { kind, from, to: now() });
         }
+    }
+    for recorder in recorders {
+        raw.recorded.push(recorder.end()?);
     }
     Ok(raw)
 }
 
+/// One for the CPU, and one for switches where those can be seen.
+fn recorders(perf: &Perf, pid: u32, unwind: Unwind, dir: &Path) -> Result<Vec<Recorder>> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    let kinds = [Kind::Cpu, Kind::Switches].into_iter().filter(|k| *k == Kind::Cpu || perf.sees_switches());
+    kinds.map(|kind| perf.start(pid, kind, unwind, dir)).collect()
+}
+
 /// Profiles a process for a while, without a load of ours: CPU for one half, switches for the other.
 pub fn live(perf: &Perf, pid: u32, length: Duration, dir: &Path) -> Result<Script> {
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let unwind = Unwind::of(pid);
-    let mut recorded = Vec::new();
-    for kind in [Kind::Cpu, Kind::Switches] {
-        if kind == Kind::Cpu || perf.sees_switches() {
-            recorded.push(perf.record(pid, kind, length / 2, unwind, &dir.join(format!("{}.data", kind.name())))?);
-        }
-    }
-    // Reading takes longer than recording, and CPU: it waits until both are there.
     let mut symbols = Symbols::here();
     let mut all = Script::default();
-    for recorded in &recorded {
-        all.add(&perf.read(pid, recorded, &mut symbols)?);
+    let mut recorders = recorders(perf, pid, Unwind::of(pid), dir)?;
+    let part = length / recorders.len() as u32;
+    for recorder in &mut recorders {
+        recorder.record(part)?;
+    }
+    for recorder in recorders {
+        all.add(&perf.read(pid, &recorder.end()?, &mut symbols)?);
     }
     let _ = fs::remove_dir_all(dir);
     Ok(all)

@@ -30,9 +30,23 @@ pub enum Against {
 
 /// What is left after a loss that is worth a question, where nothing but its size speaks for it.
 const FALL: f64 = 0.8;
+/// So many CPUs show a cliff, if there is one; on fewer only the level does.
+const SHOW_CLIFFS: usize = 8;
 
-/// The largest loss first. `skip` names variants that are another measured twice.
-pub fn losses(test: &Test, skip: &dyn Fn(&str) -> bool) -> Vec<Loss> {
+/// What one must know of a sweep besides its analysis.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// Variants that are another measured twice.
+    pub is_twin: &'a dyn Fn(&str) -> bool,
+    /// Of the machine; None where nobody noted it.
+    pub cpus: Option<usize>,
+}
+
+/// The largest loss first.
+pub fn losses(test: &Test, asked: Asked) -> Vec<Loss> {
+    let skip = asked.is_twin;
+    // Where a cliff would show, a level is worth the question only if it is as low as a cliff's foot.
+    let least = if asked.cpus.is_some_and(|n| n < SHOW_CLIFFS) { 1.0 } else { FALL };
     let curves: Vec<&Curve> = test.curves.iter().filter(|c| !skip(&c.variant)).collect();
     let mut found: Vec<Loss> = Vec::new();
     for curve in &curves {
@@ -60,6 +74,9 @@ pub fn losses(test: &Test, skip: &dyn Fn(&str) -> bool) -> Vec<Loss> {
             Verdict::Better => (test.baseline.as_str(), c.variant.as_str(), 1.0 / ratio),
             _ => continue,
         };
+        if left > least {
+            continue;
+        }
         found.push(Loss {
             variant: loser.into(),
             clients: c.clients,

@@ -15,7 +15,7 @@ mod verdict;
 
 pub use choose::{Chosen, choose};
 pub use cost::{Toll, tolls};
-pub use loss::{Against, Loss, losses};
+pub use loss::{Against, Asked, Loss, losses};
 pub use sheet::{Sheet, read as read_sheet};
 pub use spot::{Cost, Spot, Taken, causes, spots};
 pub use verdict::{Answer, Blame, Leg, answers};

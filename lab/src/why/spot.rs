@@ -1,6 +1,6 @@
 //! The profiles of one cell, added up over its rounds: what each cause costs a transaction.
 
-use crate::analysis::Naming;
+use crate::analysis::{Naming, Spread};
 use crate::profile::cause::{Cause, Causes};
 use crate::profile::collect::{LOST, Stacks};
 use crate::profile::table::Counts;
@@ -15,6 +15,8 @@ pub struct Spot {
     pub variant: String,
     pub clients: u32,
     pub views: BTreeMap<Kind, Taken>,
+    /// CPU of the load in each round, in microseconds a transaction: what it takes, a server on the same CPUs lacks.
+    pub load: Vec<f64>,
     /// Why trials of this cell do not count.
     pub not_counted: Vec<String>,
 }
@@ -34,6 +36,9 @@ pub struct Cost {
     pub value: f64,
     pub error: f64,
 }
+
+/// Rounds of microseconds differ by more than their number of samples knows.
+const MOST_SPREAD: f64 = 5.0;
 
 impl Taken {
     pub fn profiles(&self) -> Vec<&Profile> {
@@ -69,10 +74,11 @@ impl Taken {
         sums
     }
 
-    /// What each cause costs a transaction. `scale` makes a unit of the stacks' weights one of the cost.
-    fn costs(&self, scale: f64) -> BTreeMap<Cause, Cost> {
+    /// What each cause costs a transaction. `scale` makes a unit of the stacks' weights one of the cost; `events` says how many events are
+    /// behind a weight, where it is not their number itself.
+    fn costs(&self, scale: f64, events: Option<&BTreeMap<Cause, u64>>) -> BTreeMap<Cause, Cost> {
         let each: Vec<BTreeMap<Cause, u64>> = self.rounds.iter().map(causes).collect();
-        let counts = Counts::of(&self.profiles(), &HashMap::new());
+        let spread = Counts::of(&self.profiles(), &HashMap::new()).spread.min(MOST_SPREAD);
         let transactions: f64 = self.transactions.iter().sum();
         let mut costs = BTreeMap::new();
         for cause in Cause::ALL {
@@ -87,7 +93,9 @@ impl Taken {
                 continue;
             }
             let value = weight / transactions;
-            costs.insert(cause, Cost { value, error: 1.96 * counts.spread * value / samples.sqrt() });
+            // Times away scatter about as much as they are long: their sum is as uncertain as half as many events.
+            let samples = events.map_or(samples, |e| e.get(&cause).copied().unwrap_or(1) as f64 / 2.0);
+            costs.insert(cause, Cost { value, error: 1.96 * spread * value / samples.sqrt() });
         }
         costs
     }
@@ -111,7 +119,14 @@ impl Spot {
     /// Microseconds of CPU, switches, or microseconds away a transaction, by cause.
     pub fn costs(&self, kind: Kind) -> BTreeMap<Cause, Cost> {
         let scale = if kind == Kind::Cpu { 1e6 } else { 1.0 };
-        self.taken(kind).map(|t| t.costs(scale)).unwrap_or_default()
+        let events = if kind == Kind::OffCpu { self.taken(Kind::Switches).map(Taken::causes) } else { None };
+        let mut costs = self.taken(kind).map(|t| t.costs(scale, events.as_ref())).unwrap_or_default();
+        if kind == Kind::Cpu && !self.load.is_empty() {
+            let value = self.load.iter().sum::<f64>() / self.load.len() as f64;
+            let error = Spread::of(&self.load).map_or(0.0, |s| s.of_mean(self.load.len()).half(0.975));
+            costs.insert(Cause::Load, Cost { value, error });
+        }
+        costs
     }
 
     /// The sum over causes that are not idle and not left to the scheduler.
@@ -164,6 +179,9 @@ pub fn spots(records: &[Record], naming: &Naming, stacks: &dyn Fn(&str) -> Optio
             }
         }
         let tps = record.figures.tps.unwrap_or(0.0);
+        if let (Some(cpu), Some(n)) = (record.figures.client_cpu_s, record.figures.transactions.filter(|n| *n > 0.0)) {
+            spots[at].load.push(1e6 * cpu / n);
+        }
         for of_kind in &profile.stacks {
             let Some(profile) = stacks(&of_kind.file) else { continue };
             let taken = spots[at].views.entry(of_kind.kind).or_default();

@@ -1,6 +1,6 @@
 //! The three legs, and the sentence that stands on them.
 
-use super::loss::{Against, Loss, losses};
+use super::loss::{Against, Asked, Loss, losses};
 use super::sheet::Sheet;
 use super::spot::{Cost, Spot, counts, sum};
 use crate::analysis::{
@@ -53,16 +53,16 @@ pub struct Answer {
 }
 
 /// One answer a test.
-pub fn answers(tests: &[Test], spots: &[Spot], sheet: Option<&Sheet>, skip: &dyn Fn(&str) -> bool) -> Vec<Answer> {
-    tests.iter().map(|test| answer(test, spots, sheet, skip)).collect()
+pub fn answers(tests: &[Test], spots: &[Spot], sheet: Option<&Sheet>, asked: Asked) -> Vec<Answer> {
+    tests.iter().map(|test| answer(test, spots, sheet, asked)).collect()
 }
 
-fn answer(test: &Test, spots: &[Spot], sheet: Option<&Sheet>, skip: &dyn Fn(&str) -> bool) -> Answer {
-    let found = losses(test, skip);
+fn answer(test: &Test, spots: &[Spot], sheet: Option<&Sheet>, asked: Asked) -> Answer {
+    let found = losses(test, asked);
     // Profiles were taken for the largest loss; a sheet speaks for all.
     let known = |loss: &&Loss| sheet.is_some() || spot(spots, test, &loss.variant, loss.clients).is_some();
     let Some(loss) = found.iter().find(known).or(found.first()) else {
-        let words = "No cliff: no variant loses throughput beyond noise, along the clients or against another";
+        let words = "No cliff: no variant loses so much throughput, along the clients or against another, that it asks for a cause";
         return Answer {
             test: test.test.clone(),
             blame: Blame::NoLoss,
@@ -96,7 +96,13 @@ fn answer(test: &Test, spots: &[Spot], sheet: Option<&Sheet>, skip: &dyn Fn(&str
     let sentence = match blame {
         Blame::Heap => format!("The heap is to blame: {}; {}; {}.", one.words, two.words, three.words),
         Blame::NotTheHeap => {
-            let what = grew.as_ref().map_or(String::new(), |g| format!("; {}", g.words));
+            let what = match (&grew, &seen) {
+                (Some(grew), _) => format!("; {}", grew.words),
+                (None, Some(_)) => {
+                    "; nothing in the server grew beyond its error: the time goes to the load or to the host".into()
+                }
+                (None, None) => String::new(),
+            };
             let why = if two.holds == Some(false) { &two.words } else { &three.words };
             format!("Not the heap: {}; {why}{what}.", one.words)
         }
@@ -255,12 +261,17 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The cause outside the heap, or the heap, that grew most a transaction.
+    /// The cause outside the heap, or the heap, that grew most a transaction: of what limits, else of the other.
     fn grew(&self) -> Option<Grew> {
+        let other = if self.kind == Kind::Cpu { Kind::OffCpu } else { Kind::Cpu };
+        self.grew_in(self.kind).or_else(|| self.grew_in(other))
+    }
+
+    fn grew_in(&self, kind: Kind) -> Option<Grew> {
         let reference = self.reference()?;
         let grouped = |spot: &Spot| -> BTreeMap<Cause, Cost> {
             let mut groups: BTreeMap<Cause, Vec<Cost>> = BTreeMap::new();
-            for (cause, cost) in spot.costs(self.kind).into_iter().filter(|(c, _)| counts(self.kind, *c)) {
+            for (cause, cost) in spot.costs(kind).into_iter().filter(|(c, _)| counts(kind, *c)) {
                 groups.entry(if cause.is_heap() { Cause::HeapAllocation } else { cause }).or_default().push(cost);
             }
             groups.into_iter().map(|(c, costs)| (c, sum(costs.into_iter()))).collect()
@@ -274,9 +285,13 @@ impl<'a> Seen<'a> {
             return None;
         }
         let name = if cause.is_heap() { "the heap" } else { cause.name() };
-        let what = if self.kind == Kind::Cpu { "CPU in" } else { "waiting for" };
+        let what = match (kind, cause) {
+            (_, Cause::Load) => "",
+            (Kind::Cpu, _) => "CPU in ",
+            _ => "waiting for ",
+        };
         let words = format!(
-            "what grew most is {what} {}, from {} to {} a transaction{}",
+            "what grew most is {what}{}, from {} to {} a transaction{}",
             plain(name),
             micros(was),
             micros(*cost),

@@ -141,6 +141,7 @@ impl Sweep {
             marks: vec![],
             series,
             raw: vec![format!("raw/{order:04}/sysbench.txt"), format!("raw/{order:04}/error.log")],
+            profile: None,
             cell,
         };
         if record.cell.heap == "tcmalloc" && round == 2 && t == 0 && n >= 256.0 {

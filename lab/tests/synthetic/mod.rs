@@ -1,5 +1,7 @@
 //! Records with known answers: curves from a law, with seeded noise.
 
+#![allow(dead_code, reason = "no test program uses all of it")]
+
 use lab::record::{Cell, Direction, Figures, Outcome, Record, SCHEMA};
 
 /// SplitMix64 and Box-Muller: the same seeds give the same records everywhere.
@@ -81,6 +83,6 @@ pub fn record(heap: &str, clients: u32, round: u32, tps: f64) -> Record {
         marks: Vec::new(),
         series: Vec::new(),
         raw: Vec::new(),
-            profile: None,
+        profile: None,
     }
 }

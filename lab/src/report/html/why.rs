@@ -20,7 +20,7 @@ pub(super) fn why(m: &mut Markup, why: &Why, i: usize, answer: &Answer) {
     });
     sentence(m, "p", &answer.sentence);
     m.el("ol").class("legs").with(|m| {
-        for leg in &answer.legs {
+        for leg in answer.legs.iter().filter(|_| answer.loss.is_some()) {
             let (class, word) = match leg.holds {
                 Some(true) => ("holds", "holds"),
                 Some(false) => ("equivalent", "does not hold"),

@@ -214,7 +214,7 @@ fn machine(l: &Limits) -> String {
 }
 
 fn profile(out: &mut Out, seen: &Profiled) {
-    let half = span(seen.seconds / 2.0);
+    let half = span(seen.seconds / f64::from(seen.phases));
     let title = format!("Profile of {}", span(seen.seconds));
     out.wrap("", &title, Style::Strong);
     let lost = match seen.lost {

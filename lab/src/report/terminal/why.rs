@@ -54,7 +54,7 @@ pub(super) fn section(out: &mut Out, why: &Why) {
     for answer in &why.answers {
         out.wrap("", &answer.sentence, Style::Strong);
         out.line();
-        for (i, leg) in answer.legs.iter().enumerate() {
+        for (i, leg) in answer.legs.iter().enumerate().filter(|_| answer.loss.is_some()) {
             let mark = match leg.holds {
                 Some(true) => "holds",
                 Some(false) => "no",

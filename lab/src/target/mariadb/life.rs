@@ -95,7 +95,8 @@ impl Life {
     fn trial(&mut self, ask: &Ask, raw: &Path) -> Result<Measured> {
         let clients = f64::from(ask.clients);
         let patience = Duration::from_secs_f64(60.0 + clients / 20.0);
-        let slack = Duration::from_secs_f64(1.0 + clients / 1000.0);
+        // The lab may see later than sysbench that all are there.
+        let slack = Duration::from_secs_f64(1.0 + clients / 400.0);
         let client_cpus = self.client_cpus.clone();
         let test = Test { name: &self.test, load: &self.load, engine: &self.engine.sql, socket: &self.up.socket.path };
         let run = Run {
