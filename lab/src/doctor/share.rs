@@ -112,13 +112,13 @@ mod tests {
             ),
             switches: read(&format!(
                 "[waiting];mariadbd!dispatch_command;libc.so.6!malloc;libc.so.6!__lll_lock_wait_private;{wait} 50\n\
-                 [waiting];mariadbd!dispatch_command;mariadbd!log_write_up_to;{wait} 50\n\
+                 [waiting];mariadbd!do_command;mariadbd!dispatch_command;mariadbd!log_write_up_to;{wait} 50\n\
                  [waiting];mariadbd!do_command;mariadbd!vio_io_wait;{wait} 500\n\
                  [preempted];mariadbd!dispatch_command 400\n"
             )),
             off_cpu: read(&format!(
                 "[waiting];mariadbd!dispatch_command;libc.so.6!malloc;libc.so.6!__lll_lock_wait_private;{wait} 1000000\n\
-                 [waiting];mariadbd!dispatch_command;mariadbd!log_write_up_to;{wait} 3000000\n\
+                 [waiting];mariadbd!do_command;mariadbd!dispatch_command;mariadbd!log_write_up_to;{wait} 3000000\n\
                  [waiting];mariadbd!do_command;mariadbd!vio_io_wait;{wait} 90000000\n\
                  [preempted];mariadbd!dispatch_command 40000000\n"
             )),
