@@ -83,7 +83,7 @@ fn files_and_folders_that_are_not_there_or_not_ours() {
         (&["import", "torn.csv"], &["torn.csv:"]),
         (&["run"], &["<CMD>"]),
         (&["run", "--heap", "nosuchheap", "--", "true"], &["\"nosuchheap\" is not on this machine"]),
-        (&["doctor"], &["--machine"]),
+        (&["doctor"], &["PID|SERVICE"]),
         (&["completions", "cmd.exe"], &["'cmd.exe'", "bash"]),
         (&["swep"], &["'swep'", "'sweep'"]),
     ] {

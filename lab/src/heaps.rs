@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use object::elf::DT_SONAME;
 use object::read::elf::{Dyn, ElfFile64};
 use object::{Endianness, Object, ObjectSymbol};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,7 +28,8 @@ pub struct Heap {
     pub env: BTreeMap<String, String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     Glibc,
     Jemalloc,
@@ -62,7 +64,8 @@ impl Kind {
         }
     }
 
-    fn of(symbols: &BTreeSet<String>) -> (Kind, String) {
+    /// By the names that a library defines, and its own; and how it was recognised.
+    pub fn of(symbols: &BTreeSet<String>) -> (Kind, String) {
         for (kind, _, mark) in MARKS {
             if let Some(found) = symbols.iter().find(|s| s.split('.').next() == Some(mark)) {
                 let verb = if found.contains(".so") { "it calls itself" } else { "it exports" };
@@ -200,7 +203,7 @@ fn names(bytes: &[u8]) -> object::Result<BTreeSet<String>> {
 }
 
 /// From a `.version` file beside the library, from the library's own words, from its package, or from its file name.
-fn version(path: &Path, kind: Kind) -> String {
+pub fn version(path: &Path, kind: Kind) -> String {
     let noted = std::fs::read_to_string(path.with_extension("version")).ok();
     noted
         .map(|t| t.trim().to_string())

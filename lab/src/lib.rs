@@ -6,6 +6,7 @@
 pub mod analysis;
 pub mod bundle;
 pub mod digest;
+pub mod doctor;
 pub mod environment;
 pub mod experiment;
 pub mod fetch;

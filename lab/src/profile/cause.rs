@@ -549,6 +549,10 @@ impl Causes {
             return IdleBackground;
         }
         if let Some(cause) = stack.iter().rev().find_map(|f| says(f).cause) {
+            // MariaDB holds an answer back until its commit is durable: on a condition, not in a system call of the network.
+            if first.waiting && cause == Network && any(|s| s.lock) {
+                return Log;
+            }
             // A thread that waits for a task has none.
             return if first.waiting && cause == Background && any(|s| s.rests || s.lock) {
                 IdleBackground
@@ -701,6 +705,10 @@ mod tests {
         let statement = format!("{client};mariadbd!dispatch_command;mariadbd!mysql_execute_command");
         assert_eq!(cause(&format!("[waiting];{statement};mariadbd!MDL_wait::timed_wait;{futex}")), MetadataLock);
         assert_eq!(cause(&format!("[waiting];{statement};mariadbd!log_write_up_to;{futex}")), Log);
+        assert_eq!(
+            cause(&format!("[waiting];{client};mariadbd!dispatch_command;mariadbd!net_real_write;{futex}")),
+            Log
+        );
         assert_eq!(cause(&format!("[waiting];{statement};mariadbd!tdc_acquire_share;{futex}")), TableCache);
         assert_eq!(cause(&format!("[waiting];{statement};mariadbd!f;{futex}")), Lock);
         assert_eq!(

@@ -238,7 +238,7 @@ impl Recorder {
 
     fn words(&self) -> String {
         let text = fs::read_to_string(&self.said).unwrap_or_default();
-        let line = text.lines().map(str::trim).find(|l| !l.is_empty() && !l.starts_with("Events"));
+        let line = text.lines().map(str::trim).find(|l| !["", "Error:"].contains(l) && !l.starts_with("Events"));
         line.unwrap_or("it said nothing").to_string()
     }
 

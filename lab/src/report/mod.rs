@@ -17,7 +17,7 @@ mod words;
 pub use html::html;
 pub use markdown::markdown;
 pub use table::{csv, json};
-pub use terminal::{frames, stacks, terminal, why};
+pub use terminal::{doctor, frames, stacks, terminal, why};
 
 use crate::analysis::{Analysis, Test};
 use crate::profile::Profile;

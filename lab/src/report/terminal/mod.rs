@@ -2,9 +2,11 @@
 //! variant's curve, memory and cost. No line is wider than asked for, down to 40 columns; what comes from records cannot
 //! move the cursor or change colours.
 
+mod doctor;
 mod out;
 mod why;
 
+pub use doctor::doctor;
 pub use why::{frames, stacks, why};
 
 use super::Page;

@@ -11,7 +11,7 @@ mod data;
 mod engine;
 mod life;
 mod prefix;
-mod sql;
+pub(crate) mod sql;
 
 use super::process::Process;
 use super::{Program, Server, Setting};

@@ -1,4 +1,4 @@
-//! The lab's one connection to a server, over its private socket.
+//! A connection to a server over its socket: the lab's one to its own server, and the doctor's to one that is there.
 
 use anyhow::{Context, Result};
 use mysql::prelude::Queryable;
@@ -38,14 +38,19 @@ impl Status {
 
 impl Sql {
     pub fn connect(socket: &Path) -> Result<Sql> {
+        Sql::connect_as(socket, "root", None, ANSWER)
+    }
+
+    pub fn connect_as(socket: &Path, user: &str, password: Option<&str>, answer: Duration) -> Result<Sql> {
         let options = OptsBuilder::new()
             .socket(Some(socket.display().to_string()))
-            .user(Some("root"))
+            .user(Some(user))
+            .pass(password)
             // Known beforehand: otherwise the driver asks for them with statements of its own.
             .max_allowed_packet(Some(1 << 24))
             .prefer_socket(false)
-            .read_timeout(Some(ANSWER))
-            .write_timeout(Some(ANSWER));
+            .read_timeout(Some(answer))
+            .write_timeout(Some(answer));
         Ok(Sql(Conn::new(options).with_context(|| format!("cannot connect to {}", socket.display()))?))
     }
 
@@ -68,6 +73,11 @@ impl Sql {
     /// Names in lower case, and what they are.
     pub fn variables(&mut self) -> Result<BTreeMap<String, String>> {
         Ok(pairs(self.rows("SHOW GLOBAL VARIABLES")?))
+    }
+
+    /// All counters by their names in lower case.
+    pub fn counters(&mut self) -> Result<BTreeMap<String, String>> {
+        Ok(pairs(self.rows("SHOW GLOBAL STATUS")?))
     }
 
     pub fn status(&mut self, names: &[&str]) -> Result<Status> {
