@@ -65,7 +65,7 @@ miri:
 install: all
 	install -D -m 755 $(LIB) $(TO)/lib/libevenkeel.so
 	install -D -m 644 preload/evenkeel.h $(TO)/include/evenkeel.h
-	install -D -m 755 -t $(TO)/bin target/release/evenkeel target/release/evenkeel-embedded
+	install -D -m 755 -t $(TO)/bin target/release/evenkeel target/release/evenkeel-embedded target/release/evenkeel-driver
 	install -d $(TO)/share/bash-completion/completions $(TO)/share/zsh/site-functions $(TO)/share/fish/vendor_completions.d
 	target/release/evenkeel man --out $(TO)/share/man/man1
 	target/release/evenkeel completions bash > $(TO)/share/bash-completion/completions/evenkeel
@@ -73,7 +73,7 @@ install: all
 	target/release/evenkeel completions fish > $(TO)/share/fish/vendor_completions.d/evenkeel.fish
 
 uninstall:
-	rm -f $(TO)/lib/libevenkeel.so $(TO)/include/evenkeel.h $(TO)/bin/evenkeel $(TO)/bin/evenkeel-embedded
+	rm -f $(TO)/lib/libevenkeel.so $(TO)/include/evenkeel.h $(TO)/bin/evenkeel $(TO)/bin/evenkeel-embedded $(TO)/bin/evenkeel-driver
 	rm -f $(TO)/share/man/man1/evenkeel.1 $(TO)/share/man/man1/evenkeel-*.1
 	rm -f $(TO)/share/bash-completion/completions/evenkeel $(TO)/share/zsh/site-functions/_evenkeel
 	rm -f $(TO)/share/fish/vendor_completions.d/evenkeel.fish
