@@ -113,24 +113,19 @@ fn the_watcher() {
 #[ignore = "measures time; for a release build"]
 fn a_hundred_thousand_samples() {
     let folder = Folder::new("samples");
-    // As deep and as many-sided as those of a server: 30 frames, of 2,000 functions.
-    let mut text = String::new();
-    for sample in 0..100_000u64 {
-        let mut state = sample % 20_000 * 0x9e37_79b9 + 1;
-        text += "mariadbd!main";
-        for depth in 0..29 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let choices = [1, 2, 3, 5][(depth / 8).min(3)];
-            text += &format!(";mariadbd!f{depth}_{}", (state >> 33) % (choices * 14));
-        }
-        text += if sample % 10 == 0 { ";libc.so.6!malloc 1\n" } else { " 1\n" };
-    }
-    folder.write("one.folded", &text);
-    folder.write("two.folded", &text.replace("malloc 1", "malloc 2"));
-    for words in
-        [&["why", "one.folded", "--svg", "one.svg"][..], &["why", "one.folded", "two.folded", "--svg", "x.svg"]]
-    {
-        let (seconds, memory) = measured(&folder, words);
-        println!("  {seconds:.2} s, at most {memory:.0} MB so far: evenkeel {}", words.join(" "));
-    }
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/tests/recorded/perf/cpu.txt");
+    let one = fs::read_to_string(recorded).unwrap();
+    let samples = one.matches(": cpu-clock:").count();
+    // Forty servers' worth of functions and stacks.
+    let server = |i: usize| one.replace("/mariadbd)", &format!("/m{})", i % 40));
+    let text: String = (0..100_000usize.div_ceil(samples)).map(server).collect();
+    folder.write("one.txt", &text);
+    println!(
+        "{} samples, {:.0} MB of what perf printed:",
+        text.matches(": cpu-clock:").count(),
+        text.len() as f64 / 1e6
+    );
+    let words = ["why", "one.txt", "--svg", "one.svg"];
+    let (seconds, memory) = measured(&folder, &words);
+    println!("  {seconds:.2} s, at most {memory:.0} MB so far: evenkeel {}", words.join(" "));
 }

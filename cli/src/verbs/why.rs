@@ -10,7 +10,6 @@ use lab::experiment::{PHASE, Profile};
 use lab::judge::{self, Judged};
 use lab::plan::Plan;
 use lab::profile::collect::{Perf, Phases};
-use lab::profile::folded;
 use lab::report;
 use lab::sweep::End;
 use lab::target::Target;
@@ -28,12 +27,13 @@ Examples:
   evenkeel why results/try-20261121-101500             profiles where it loses, in rounds of their own, and judges
   evenkeel why results/try-20261121-101500 --dry-run   which cells, and how long it takes
   evenkeel why before.folded after.folded              folded stacks of any tool: what differs, and what the heap takes
+  perf script -F comm,pid,tid,time,event,ip,sym,dso > out.txt; evenkeel why out.txt --svg flames.svg
   evenkeel why frames.csv                              a published table of shares by function
 
 Profiles need perf, as root or with kernel.perf_event_paranoid below 1. They are kept in the folder; without --again they are only
 judged again.")]
 pub struct Args {
-    /// A sweep's folder; or one to three files of folded stacks; or a CSV table of frames
+    /// A sweep's folder; or one to three files of folded stacks, or of what perf script printed; or a CSV table of frames
     #[arg(value_name = "DIR|FILE", required = true)]
     paths: Vec<PathBuf>,
 
@@ -160,7 +160,7 @@ fn of_stacks(args: &Args, files: &[PathBuf]) -> Result<Ended> {
         let name = file.display().to_string();
         let text = fs::read_to_string(file).map_err(|e| wrong(format!("{name}: {e}")))?;
         let short = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Ok((short, folded::read(&name, &text)?))
+        Ok((short, lab::profile::read(&name, &text)?))
     };
     let profiles = files.iter().map(read).collect::<Result<Vec<_>>>()?;
     if let Some(file) = &args.svg {

@@ -117,6 +117,18 @@ impl Profile {
     }
 }
 
+/// Stacks from anywhere: what `perf script` printed, or folded lines. `name` is the file's, for messages.
+pub fn read(name: &str, text: &str) -> anyhow::Result<Profile> {
+    // Only perf's frames stand in lines of their own.
+    if !text.lines().take(100).any(|l| l.starts_with('\t')) {
+        return folded::read(name, text);
+    }
+    let script = script::read(text, &mut symbols::Symbols::none());
+    let mut all = script.cpu;
+    all.merge(&script.switches);
+    Ok(all)
+}
+
 /// `object!function`: the parts of a frame's name. No object where the tool that wrote it gave none.
 pub fn parts(frame: &str) -> (Option<&str>, &str) {
     match frame.split_once('!') {
