@@ -10,6 +10,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::time::Instant;
 
 /// A folder as a sweep leaves it: so many rounds over 5 heaps and 10 client counts, each trial with a series of so many seconds.

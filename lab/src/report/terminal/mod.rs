@@ -69,19 +69,7 @@ fn by_clients(out: &mut Out, facts: &Facts, metric: Metric) {
     let fits = |columns: &[Column]| rows.width + columns.iter().map(|c| c.width + GAP).sum::<usize>() <= out.width;
     let wide = columns(true);
     let columns = if fits(&wide) { wide } else { columns(false) };
-    let mut part: Vec<&Column> = vec![&rows];
-    let mut used = rows.width;
-    for column in &columns {
-        if used + GAP + column.width > out.width && part.len() > 1 {
-            out.table(&part);
-            out.line();
-            part.truncate(1);
-            used = rows.width;
-        }
-        used += GAP + column.width;
-        part.push(column);
-    }
-    out.table(&part);
+    out.in_parts(&rows, &columns);
 }
 
 fn variant(facts: &Facts, curve: &Curve, metric: Metric, with_change: bool) -> Column {

@@ -149,6 +149,23 @@ impl Out {
         }
     }
 
+    /// As many columns beside each other as there is room for; the rest below, with the rows' names again.
+    pub(super) fn in_parts(&mut self, names: &Column, columns: &[Column]) {
+        let mut part: Vec<&Column> = vec![names];
+        let mut used = names.width;
+        for column in columns {
+            if used + GAP + column.width > self.width && part.len() > 1 {
+                self.table(&part);
+                self.line();
+                part.truncate(1);
+                used = names.width;
+            }
+            used += GAP + column.width;
+            part.push(column);
+        }
+        self.table(&part);
+    }
+
     pub(super) fn table(&mut self, columns: &[&Column]) {
         let rows = columns.iter().map(|c| c.cells.len()).max().unwrap_or(0);
         let last = columns.len().saturating_sub(1);

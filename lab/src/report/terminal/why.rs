@@ -1,6 +1,6 @@
 //! Why, for a terminal: the answer of each test, its three legs, and the tables behind them.
 
-use super::out::{Column, GAP, Out, Style, Text, cut};
+use super::out::{Column, Out, Style, Text, cut};
 use crate::profile::table::View;
 use crate::profile::{Kind, Profile};
 use crate::report::Page;
@@ -108,18 +108,6 @@ fn show(out: &mut Out, table: Option<Table>) {
             column
         })
         .collect();
-    let mut part: Vec<&Column> = vec![&names];
-    let mut used = names.width;
-    for column in &columns {
-        if used + GAP + column.width > out.width && part.len() > 1 {
-            out.table(&part);
-            out.line();
-            part.truncate(1);
-            used = names.width;
-        }
-        used += GAP + column.width;
-        part.push(column);
-    }
-    out.table(&part);
+    out.in_parts(&names, &columns);
     out.line();
 }
