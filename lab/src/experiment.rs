@@ -174,6 +174,15 @@ pub enum Checks {
 }
 
 impl Checks {
+    /// As the load programs have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Checks::Full => "full",
+            Checks::Quick => "quick",
+            Checks::None => "none",
+        }
+    }
+
     fn is_full(&self) -> bool {
         *self == Checks::Full
     }
@@ -371,14 +380,14 @@ impl Experiment {
         for test in &self.load.tests {
             let name = test.get_ref().as_str();
             let known = match &self.target {
-                Target::Embedded(_) => name == "oltp",
+                Target::Embedded(_) => ["oltp", TPCC].contains(&name),
                 Target::Mariadb(_) if self.load.driver() == Driver::Evenkeel => OWN_TESTS.contains(&name),
                 Target::Mariadb(_) => SYSBENCH_TESTS.contains(&name) || name.ends_with(".lua"),
                 Target::Command(_) => true,
             };
             if !known {
                 let tests = match &self.target {
-                    Target::Embedded(_) => "oltp".to_string(),
+                    Target::Embedded(_) => format!("oltp, {TPCC}"),
                     _ if self.load.driver() == Driver::Evenkeel => {
                         format!("{} with the lab's own driver (load.driver)", OWN_TESTS.join(", "))
                     }
@@ -684,7 +693,10 @@ fn refuse_what_means_nothing(name: &str, text: &str, experiment: &Experiment) ->
         Target::Embedded(_) => ("embedded", &["placement.client"]),
         Target::Command(_) => ("command", &[]),
     };
-    match OF_SYSBENCH.iter().chain(&OF_OWN).chain(more).find_map(|key| Some((key, line_of_key(text, key)?))) {
+    let embedded = matches!(experiment.target, Target::Embedded(_));
+    let tpcc = embedded && experiment.load.tests.iter().any(|t| t.get_ref() == TPCC);
+    let of_own: &[&str] = if tpcc { &["load.driver", "load.procedures", "load.rate"] } else { &OF_OWN };
+    match OF_SYSBENCH.iter().chain(of_own).chain(more).find_map(|key| Some((key, line_of_key(text, key)?))) {
         Some((key, line)) => {
             Err(wrong(format!("{name}:{line}: {key} means nothing to the {target} target; remove the line")))
         }

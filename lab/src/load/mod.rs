@@ -1,7 +1,7 @@
 //! Loads: programs that act as the clients of a SQL server. The lab knows them by what all of them do: make a test's tables, run it for a
 //! while with so many clients, say when all of these work, and report what only the client knows.
 
-mod own;
+pub mod own;
 mod sysbench;
 
 use crate::experiment::{self, Load};

@@ -4,7 +4,7 @@
 //! are whole. What it counts belongs to its own window, which opens a moment before the lab's.
 
 use super::{Driver, Report, Run, Running, Test, last_error, raise_open_files};
-use crate::experiment::{Checks, TPCC};
+use crate::experiment::TPCC;
 use crate::placement;
 use crate::record::{Figures, Proof};
 use crate::wrong::wrong;
@@ -34,12 +34,12 @@ impl Own {
     fn command(&self, verb: &str, test: &Test) -> Command {
         let mut command = Command::new(&self.program);
         let load = test.load;
-        let checks = match load.checks {
-            Checks::Full => "full",
-            Checks::Quick => "quick",
-            Checks::None => "none",
-        };
-        command.arg(verb).args(["--test", test.name]).arg("--socket").arg(test.socket).args(["--checks", checks]);
+        command
+            .arg(verb)
+            .args(["--test", test.name])
+            .arg("--socket")
+            .arg(test.socket)
+            .args(["--checks", load.checks.word()]);
         if test.name != TPCC {
             command.args(["--tables", &load.tables.to_string(), "--table-size", &load.rows.to_string()]);
             command.args(["--distribution", &load.rand_type]);
@@ -119,30 +119,8 @@ impl Driver for Own {
             report.marks.push("the load gave no figures".into());
             return report;
         };
-        let number = |name: &str| result[name].as_f64();
-        let latency = |name: &str| result["latency_ms"][name].as_f64();
-        let of_kind = |kind: &str, name: &str| result["kinds"][kind]["latency_ms"][name].as_f64();
-        let errors =
-            result["errors"].as_object().map_or(0.0, |e| e.values().filter_map(Value::as_f64).fold(0.0, |a, b| a + b));
-        report.figures = Figures {
-            tps_reported: number("tps"),
-            latency_mean_ms: latency("mean"),
-            latency_p50_ms: latency("p50"),
-            latency_p95_ms: latency("p95"),
-            latency_p99_ms: latency("p99"),
-            latency_p999_ms: latency("p999"),
-            errors: Some(errors),
-            retries: number("retries"),
-            nopm: number("nopm"),
-            tpm: number("tpm"),
-            neworder_mean_ms: of_kind("new_order", "mean"),
-            neworder_p95_ms: of_kind("new_order", "p95"),
-            payment_mean_ms: of_kind("payment", "mean"),
-            payment_p95_ms: of_kind("payment", "p95"),
-            delivery_mean_ms: of_kind("delivery", "mean"),
-            delivery_p95_ms: of_kind("delivery", "p95"),
-            ..Figures::default()
-        };
+        report.figures = figures(result);
+        let errors = report.figures.errors.unwrap_or(0.0);
         report.proofs.push(Proof {
             what: "transactions that failed for good".into(),
             wanted: "0".into(),
@@ -155,6 +133,33 @@ impl Driver for Own {
     /// Full checks read every row of the larger tables.
     fn to_end(&self) -> Duration {
         Duration::from_secs(600)
+    }
+}
+
+/// The figures of a `result`, as the driver and the embedded load word it.
+pub fn figures(result: &Value) -> Figures {
+    let number = |name: &str| result[name].as_f64();
+    let latency = |name: &str| result["latency_ms"][name].as_f64();
+    let of_kind = |kind: &str, name: &str| result["kinds"][kind]["latency_ms"][name].as_f64();
+    let errors = result["errors"].as_object();
+    Figures {
+        tps_reported: number("tps"),
+        latency_mean_ms: latency("mean"),
+        latency_p50_ms: latency("p50"),
+        latency_p95_ms: latency("p95"),
+        latency_p99_ms: latency("p99"),
+        latency_p999_ms: latency("p999"),
+        errors: errors.map(|e| e.values().filter_map(Value::as_f64).fold(0.0, |a, b| a + b)),
+        retries: number("retries"),
+        nopm: number("nopm"),
+        tpm: number("tpm"),
+        neworder_mean_ms: of_kind("new_order", "mean"),
+        neworder_p95_ms: of_kind("new_order", "p95"),
+        payment_mean_ms: of_kind("payment", "mean"),
+        payment_p95_ms: of_kind("payment", "p95"),
+        delivery_mean_ms: of_kind("delivery", "mean"),
+        delivery_p95_ms: of_kind("delivery", "p95"),
+        ..Figures::default()
     }
 }
 

@@ -3,7 +3,8 @@
 //! process, so there is no client CPU of its own; the window's counters come from the program itself, which knows its edges.
 
 use super::{Ask, Measured, Program, Server, Setting};
-use crate::experiment::Embedded as Wish;
+use crate::experiment::{Embedded as Wish, Load, TPCC};
+use crate::load::own;
 use crate::observe::{self, Depth, Watch};
 use crate::placement;
 use crate::proof;
@@ -29,10 +30,11 @@ const PATIENCE: Duration = Duration::from_secs(90);
 pub struct Embedded {
     program: PathBuf,
     options: Vec<String>,
+    load: Load,
 }
 
 impl Embedded {
-    pub fn new(wish: &Wish) -> Result<Embedded> {
+    pub fn new(wish: &Wish, load: &Load) -> Result<Embedded> {
         let options = [
             ("--rows", wish.rows.map(|v| v.to_string())),
             ("--value-bytes", wish.value_bytes.map(|v| v.to_string())),
@@ -46,7 +48,7 @@ impl Embedded {
         ];
         let options =
             options.into_iter().filter_map(|(name, value)| Some([name.to_string(), value?])).flatten().collect();
-        Ok(Embedded { program: find()?, options })
+        Ok(Embedded { program: find()?, options, load: load.clone() })
     }
 
     fn command(&self, setting: &Setting) -> Command {
@@ -58,11 +60,26 @@ impl Embedded {
             .arg(setting.dir.join("data"))
             .args(["--seed", &setting.seed.to_string()])
             .args(&self.options)
+            .args(self.of_test(setting))
             // Ctrl-C is for the lab, which ends its servers in order.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         command
+    }
+
+    /// What only TPC-C is told. Its tables are loaded once for the sweep, and copied for each life.
+    fn of_test(&self, setting: &Setting) -> Vec<String> {
+        if setting.cell.test != TPCC {
+            return Vec::new();
+        }
+        let mut words: Vec<String> = ["--test", TPCC, "--checks", self.load.checks.word()].map(String::from).into();
+        words.extend(["--warehouses".into(), self.load.warehouses.to_string()]);
+        words.extend(["--keep".into(), setting.store.join("tpcc").display().to_string()]);
+        if self.load.paced {
+            words.push("--paced".into());
+        }
+        words
     }
 }
 
@@ -245,26 +262,24 @@ impl Server for Life {
         series.extend(rates);
         series.sort_by(|a, b| a.at.total_cmp(&b.at));
         let number = |name: &str| result[name].as_f64();
-        let latency = |name: &str| result["latency_ms"][name].as_f64();
-        let errors = result["errors"].as_object().map(|e| e.values().filter_map(Value::as_f64).fold(0.0, |a, b| a + b));
+        let told = own::figures(&result);
+        let errors = told.errors;
         let figures = Figures {
             tps: number("tps"),
             seconds: number("seconds"),
             transactions: number("transactions"),
-            latency_mean_ms: latency("mean"),
-            latency_p50_ms: latency("p50"),
-            latency_p95_ms: latency("p95"),
-            latency_p99_ms: latency("p99"),
-            latency_p999_ms: latency("p999"),
-            errors,
-            retries: number("retries"),
             server_cpu_s: number("cpu_s"),
             voluntary_switches: number("voluntary_switches"),
             involuntary_switches: number("involuntary_switches"),
             minor_faults: number("minor_faults"),
             major_faults: number("major_faults"),
             watcher_cpu_s: number("seconds").map(|s| cost * s),
-            ..memory
+            rss_loaded: memory.rss_loaded,
+            pss_loaded: memory.pss_loaded,
+            anonymous_loaded: memory.anonymous_loaded,
+            lazyfree_loaded: memory.lazyfree_loaded,
+            tps_reported: None,
+            ..told
         };
         let raw = PathBuf::from(format!("{}.json", ask.raw.display()));
         fs::write(&raw, format!("{result}\n")).with_context(|| format!("cannot write {}", raw.display()))?;

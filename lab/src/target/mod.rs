@@ -100,7 +100,7 @@ pub trait Server {
 /// The target that an experiment asks for.
 pub fn of(experiment: &Experiment) -> Result<Box<dyn Target>> {
     match &experiment.target {
-        Wish::Embedded(wish) => Ok(Box::new(embedded::Embedded::new(wish)?)),
+        Wish::Embedded(wish) => Ok(Box::new(embedded::Embedded::new(wish, &experiment.load)?)),
         Wish::Mariadb(wish) => Ok(Box::new(mariadb::Mariadb::new(wish, experiment)?)),
         Wish::Command(wish) => Ok(Box::new(command::CommandTarget::new(wish)?)),
     }
