@@ -1,9 +1,9 @@
 //! The command line. What clap refuses ends with exit code 2 and clap's own message.
 
 use crate::oltp::{Plan, Shape};
-use crate::tpc::Depth;
 use crate::wire::{Place, Server};
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
+use harness::Depth;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\

@@ -3,8 +3,8 @@
 
 use crate::Failure;
 use crate::control;
-use crate::inbox::{Inbox, Woken};
 use crate::wire::Server;
+use harness::inbox::{Inbox, Woken};
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
