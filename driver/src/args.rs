@@ -209,7 +209,7 @@ impl Common {
 
 impl Making {
     pub fn loaders(&self) -> u32 {
-        self.loaders.unwrap_or_else(|| cpus().clamp(1, 16))
+        self.loaders.unwrap_or_else(harness::loading::loaders)
     }
 }
 

@@ -1,12 +1,14 @@
 //! What the load programs have in common, so that the lab talks to both in one way and their figures mean one thing: the
 //! lab's commands and events, the signals, what is counted in a window and what the process has used.
 //!
-//! Top to bottom, a file uses only what stands below it: `serve` -> `event`, `tally` -> `inbox`, `usage`.
+//! Top to bottom, a file uses only what stands below it: `serve` -> `tally`, `loading` -> `event`,
+//! `inbox`, `usage`.
 
 #![forbid(unsafe_code)]
 
 pub mod event;
 pub mod inbox;
+pub mod loading;
 pub mod serve;
 pub mod tally;
 pub mod usage;

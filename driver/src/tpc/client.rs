@@ -246,9 +246,7 @@ impl Client for TpccClient {
     fn wish(&mut self) -> Input {
         let mut input = self.terminal.ask();
         if let Input::NewOrder(order) = &mut input {
-            // Everybody locks stock in one order; the item that is not there stays last.
-            let known = order.lines.len() - usize::from(order.rollback);
-            order.lines[..known].sort_by_key(|line| (line.supply, line.item));
+            order.sort();
         }
         input
     }
