@@ -75,10 +75,9 @@ impl Client<'_> {
         let mut change = Account::default();
         let transaction = self.tables.begin()?;
         let done = match input {
-            Input::NewOrder(order) => new_order(&transaction, order).map(|missing| {
-                change.orders = u64::from(!missing);
-                missing
-            }),
+            Input::NewOrder(order) => {
+                new_order(&transaction, order).inspect(|missing| change.orders = u64::from(!missing))
+            }
             Input::Payment(payment) => {
                 (change.payments, change.paid) = (1, payment.amount);
                 pay(&transaction, payment, self.serial.fetch_add(1, Relaxed)).map(|()| false)

@@ -42,6 +42,7 @@ macro_rules! head {
             }
 
             /// Puts it in the place of a body's head. The body must have one.
+            #[allow(dead_code, reason = "some rows never change")]
             pub fn over(&self, body: &mut [u8]) {
                 body[..Self::SIZE].copy_from_slice(&self.bytes());
             }
@@ -95,10 +96,6 @@ impl<'a> Texts<'a> {
         let (text, rest) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;
         self.0 = rest;
         std::str::from_utf8(text).ok()
-    }
-
-    pub fn skip(&mut self, count: usize) -> Option<()> {
-        (0..count).try_for_each(|_| self.next().map(drop))
     }
 
     fn owned(&mut self) -> Option<String> {
@@ -310,35 +307,37 @@ mod tests {
     use tpcc::Scale;
     use tpcc::load::Load;
 
-    const LOAD: Load = Load { scale: Scale::cut(1, 100), seed: 5 };
+    fn load() -> Load {
+        Load { scale: Scale::cut(1, 100), seed: 5 }
+    }
 
     #[test]
     fn rows_come_back_as_they_were() {
-        let w = LOAD.warehouse(1);
+        let w = load().warehouse(1);
         assert_eq!(to_warehouse(1, &from_warehouse(&w)), Some(w));
-        for d in LOAD.districts(1) {
+        for d in load().districts(1) {
             assert_eq!(to_district(1, d.id, &from_district(&d)), Some(d));
         }
-        for c in LOAD.customers(1, 3) {
+        for c in load().customers(1, 3) {
             assert_eq!(to_customer((1, 3, c.id), &from_customer(&c, 9)), Some(c));
         }
-        for h in LOAD.history(1, 3) {
+        for h in load().history(1, 3) {
             assert_eq!(to_history((1, 3, h.customer), &from_history(&h, 9)), Some(h));
         }
-        for (order, lines) in LOAD.orders(1, 3) {
+        for (order, lines) in load().orders(1, 3) {
             for line in lines {
                 assert_eq!(to_line((1, 3, order.id), line.number, &from_line(&line, 9)), Some(line));
             }
             assert_eq!(to_order((1, 3, order.id), &from_order(&order, 9)), Some(order));
         }
-        for stock in LOAD.stock(1) {
+        for stock in load().stock(1) {
             let body = from_stock(&stock);
             let (head, mut texts) = StockHead::of(&body).unwrap();
             assert_eq!((head.quantity, head.ytd, head.orders, head.remotes), (stock.quantity, 0, 0, 0));
             assert!(stock.info.iter().all(|info| texts.next() == Some(info)));
             assert_eq!((texts.next(), texts.next()), (Some(stock.data.as_str()), None));
         }
-        for item in LOAD.items() {
+        for item in load().items() {
             let body = from_item(&item);
             let (head, mut texts) = ItemHead::of(&body).unwrap();
             assert_eq!((head.price, head.image), (item.price, item.image));
@@ -348,7 +347,7 @@ mod tests {
 
     #[test]
     fn any_changed_byte_is_found() {
-        let customer = LOAD.customers(1, 1).next().unwrap();
+        let customer = load().customers(1, 1).next().unwrap();
         for body in [from_customer(&customer, 1), Vec::new()] {
             let value = seal(b"key", body.clone());
             assert_eq!(open(b"key", value.clone()), Some(body));
@@ -365,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_head_is_changed_where_it_lies() {
-        let mut body = from_order(&LOAD.orders(1, 1).last().unwrap().0, 7);
+        let mut body = from_order(&load().orders(1, 1).last().unwrap().0, 7);
         let (head, _) = OrderHead::of(&body).unwrap();
         assert_eq!((head.carrier, head.entry), (0, 7));
         OrderHead { carrier: 5, ..head }.over(&mut body);

@@ -13,6 +13,8 @@ mod key;
 mod prepare;
 mod run;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 use crate::Failure;
 use crate::args::{self, Args};
