@@ -122,6 +122,10 @@ pub struct Tpcc {
     #[arg(long, value_enum, value_name = "DEPTH", default_value_t = Depth::Full)]
     pub checks: Depth,
 
+    /// TPC-C: keep the loaded tables here, and copy them from here if an earlier call has kept the same ones
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+
     /// TPC-C: threads that load at the same time [default: one for each CPU, at most 16]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub loaders: Option<u32>,
@@ -129,7 +133,7 @@ pub struct Tpcc {
 
 /// Options that only one test has, by their long names.
 const OLTP: [&str; 7] = ["rows", "value_bytes", "distribution", "writes", "mix", "range_rows", "result"];
-const TPCC: [&str; 5] = ["warehouses", "cut", "paced", "checks", "loaders"];
+const TPCC: [&str; 6] = ["warehouses", "cut", "paced", "checks", "keep", "loaders"];
 
 pub fn parse() -> Args {
     let matches = Args::command().get_matches();

@@ -75,10 +75,10 @@ impl Directory {
         self.path.join(KEPT)
     }
 
-    /// Makes the database a copy of the kept one. Nobody may have either open.
-    pub fn restore(&self) -> std::io::Result<()> {
+    /// Makes the database a copy of `kept`. Nobody may have either open.
+    pub fn restore(&self, kept: &Path) -> std::io::Result<()> {
         remove(&self.database())?;
-        copy(&self.kept(), &self.database())
+        copy(kept, &self.database())
     }
 
     fn clear(&self) -> std::io::Result<()> {

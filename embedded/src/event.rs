@@ -68,6 +68,8 @@ pub struct TpccReady {
     pub rows: u64,
     pub paced: bool,
     pub checks: &'static str,
+    /// Whether an earlier process has loaded the tables.
+    pub kept: bool,
     pub seed: u64,
     pub write_buffer_mib: u32,
     pub cache_mib: u32,

@@ -8,7 +8,7 @@
 //! what stands below it:
 //!
 //! `serve`, `once` (the lab's form, a person's form) -> `run` (the clients, the window) -> `client` (a transaction) ->
-//! `database` (the table, prepare, check) -> `store` (TidesDB) -> `directory`. `tpc` stands beside `client` with the same
+//! `database` (the table, prepare, check) -> `store` (TidesDB) -> `directory`, `keep`. `tpc` stands beside `client` with the same
 //! floors of its own. `event`, `keys`, `mix`, `row` are leaves. The crate `harness` has what the driver needs as well.
 
 #![forbid(unsafe_code)]
@@ -18,6 +18,7 @@ mod client;
 mod database;
 mod directory;
 mod event;
+mod keep;
 mod keys;
 mod mix;
 mod once;

@@ -184,3 +184,30 @@ fn an_option_of_the_other_test_is_refused() {
     assert!(text(&out.stderr).contains("--warehouses is for --test tpcc"), "{}", text(&out.stderr));
     assert!(!dir.exists());
 }
+
+#[test]
+fn kept_tables_serve_the_next_process() {
+    let (dir, keep) = (dir("tpcc-keep"), support::dir("tpcc-kept"));
+    let options = format!("--keep {}", keep.display());
+    for (seed, kept) in [(1, false), (1, true), (2, false), (1, true)] {
+        let mut lab = start(&dir, &format!("{options} --seed {seed}"));
+        assert_eq!(lab.ready["kept"], kept, "{}", lab.ready);
+        let said = holds(&mut lab);
+        assert!(said.starts_with("12 conditions hold"), "{said}");
+        lab.run(4, 0.2, |_| {});
+        holds(&mut lab);
+        assert_eq!(lab.end().code(), Some(0));
+        assert!(!dir.exists() && keep.exists());
+    }
+    // One that is damaged is not served.
+    let databases = std::fs::read_dir(&keep).unwrap().map(|e| e.unwrap().path().join("database"));
+    for database in databases.filter(|path| path.is_dir()) {
+        for file in std::fs::read_dir(database).unwrap().map(|e| e.unwrap().path()).filter(|path| path.is_file()) {
+            std::fs::write(file, "").unwrap();
+        }
+    }
+    let out = output(&dir, &options);
+    assert_eq!(out.status.code(), Some(3), "{out:?}");
+    assert!(!dir.exists());
+    std::fs::remove_dir_all(&keep).unwrap();
+}

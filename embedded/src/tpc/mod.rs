@@ -20,6 +20,7 @@ use crate::Failure;
 use crate::args::{self, Args};
 use crate::directory::Directory;
 use crate::event::{TpccFigures, TpccReady};
+use crate::keep::Kept;
 use crate::run::Wish;
 use crate::store;
 use client::{Account, Client};
@@ -28,6 +29,7 @@ use harness::event::{Checked, Renewed, Second, Settled, print};
 use harness::inbox::Inbox;
 use harness::loading::loaders;
 use harness::serve::{self, Load};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 use tables::{NAMES, Tables};
@@ -36,6 +38,8 @@ use tpcc::Scale;
 use tpcc::check::Age;
 use tpcc::input::Terminal;
 
+/// Raised whenever rows, keys or values come out otherwise: what was kept before is then no longer taken.
+const FORM: u32 = 1;
 /// How long TidesDB may take to be quiet after a load.
 const QUIET: Duration = Duration::from_secs(120);
 
@@ -43,6 +47,9 @@ struct Bench {
     // Above the directory, so that it is closed before its files go. None only while the files are exchanged.
     tidesdb: Option<TidesDB>,
     directory: Directory,
+    /// The database as it was loaded, and whether an earlier process did that.
+    kept: PathBuf,
+    reused: bool,
     write_buffer: u32,
     cache: u32,
     scale: Scale,
@@ -58,28 +65,44 @@ struct Bench {
 impl Bench {
     /// Loads the tables and keeps them. `None` if a signal came.
     fn prepare(args: &Args, inbox: &mut Inbox) -> Result<Option<Bench>, Failure> {
-        let args::Tpcc { warehouses, cut, paced, checks, loaders: wanted } = args.tpcc;
+        let args::Tpcc { warehouses, cut, paced, checks, keep, .. } = &args.tpcc;
         let directory = Directory::claim(&args.dir)?;
-        let load = tpcc::load::Load { scale: Scale::cut(warehouses, cut), seed: args.seed };
-        {
-            let tidesdb = store::open(&directory.kept(), args.write_buffer, args.cache)?;
-            tables::create(&tidesdb)?;
-            if !prepare::fill(&tidesdb, load, wanted.unwrap_or_else(loaders), inbox)? {
-                return Ok(None);
+        let load = tpcc::load::Load { scale: Scale::cut(*warehouses, *cut), seed: args.seed };
+        let (kept, reused) = match keep {
+            None => {
+                if !fill(args, load, &directory.kept(), inbox)? {
+                    return Ok(None);
+                }
+                (directory.kept(), false)
             }
-            tidesdb.flush_memtable().map_err(|e| Failure::Run(format!("cannot fill the tables: {e}")))?;
-            if store::settle(&tidesdb, &NAMES, QUIET, inbox)?.is_none() {
-                return Ok(None);
+            Some(keep) => {
+                // Everything that what is loaded depends on.
+                let version = tidesdb::TIDESDB_LINKED_VERSION;
+                let name = format!(
+                    "tpcc-{FORM}-{version}-{warehouses}-warehouses-cut-{cut}-seed-{}-buffer-{}",
+                    args.seed, args.write_buffer
+                );
+                let Some(kept) = Kept::claim(keep, &name, inbox)? else { return Ok(None) };
+                let (database, whole) = (kept.database(), kept.whole);
+                if !whole {
+                    if !fill(args, load, &database, inbox)? {
+                        return Ok(None);
+                    }
+                    kept.seal()?;
+                }
+                (database, whole)
             }
-        }
+        };
         let mut bench = Bench {
             tidesdb: None,
             directory,
+            kept,
+            reused,
             write_buffer: args.write_buffer,
             cache: args.cache,
             scale: load.scale,
-            paced,
-            checks,
+            paced: *paced,
+            checks: *checks,
             age: Age::Fresh,
             start: check::Sums::of_load(load),
             account: Account::default(),
@@ -92,7 +115,7 @@ impl Bench {
     /// Opens a copy of the kept database in the place of the one that runs have changed.
     fn restore(&mut self) -> Result<(), Failure> {
         self.tidesdb = None;
-        self.directory.restore().map_err(|e| {
+        self.directory.restore(&self.kept).map_err(|e| {
             Failure::Run(format!("cannot copy the loaded tables: {e}; --dir needs room for them twice"))
         })?;
         self.tidesdb = Some(store::open(&self.directory.database(), self.write_buffer, self.cache)?);
@@ -121,6 +144,7 @@ impl Bench {
                 Depth::Quick => "quick",
                 Depth::Full => "full",
             },
+            kept: self.reused,
             seed: args.seed,
             write_buffer_mib: self.write_buffer,
             cache_mib: self.cache,
@@ -182,11 +206,26 @@ impl Load for Bench {
     }
 }
 
+/// Loads the tables into a database at `path`, and closes it. False if a signal came.
+fn fill(args: &Args, load: tpcc::load::Load, path: &Path, inbox: &mut Inbox) -> Result<bool, Failure> {
+    let tidesdb = store::open(path, args.write_buffer, args.cache)?;
+    tables::create(&tidesdb)?;
+    if !prepare::fill(&tidesdb, load, args.tpcc.loaders.unwrap_or_else(loaders), inbox)? {
+        return Ok(false);
+    }
+    tidesdb.flush_memtable().map_err(|e| Failure::Run(format!("cannot fill the tables: {e}")))?;
+    Ok(store::settle(&tidesdb, &NAMES, QUIET, inbox)?.is_some())
+}
+
 /// Loads and checks; `None` if a signal came.
 fn loaded(args: &Args, inbox: &mut Inbox) -> Result<Option<Bench>, Failure> {
     let Some(mut bench) = Bench::prepare(args, inbox)? else { return Ok(None) };
     match bench.check(inbox)? {
         Some(Checked { holds: true, .. }) => Ok(Some(bench)),
+        Some(Checked { what, .. }) if bench.reused => Err(Failure::Run(format!(
+            "the kept tables are not what was loaded: {what}; remove {} and start again",
+            bench.kept.display()
+        ))),
         Some(Checked { what, .. }) => Err(Failure::Run(format!("the load is not what was to be loaded: {what}"))),
         None => Ok(None),
     }
@@ -225,6 +264,11 @@ pub fn once(args: &Args, mut inbox: Inbox) -> Result<(), Failure> {
             figures.peak_rss_bytes / 1_000_000,
             checked.what
         ))?;
+        if figures.counted.retries > figures.counted.transactions {
+            print(
+                "Most attempts met another client's: with more warehouses, or fewer clients, less is done in vain.\n\n",
+            )?;
+        }
         if !checked.holds {
             return Err(Failure::Run(format!("the check does not hold: {}", checked.what)));
         }
