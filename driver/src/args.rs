@@ -1,9 +1,9 @@
 //! The command line. What clap refuses ends with exit code 2 and clap's own message.
 
 use crate::oltp::{Plan, Shape};
-use crate::tpc::Depth;
 use crate::wire::{Place, Server};
 use clap::{Args as Group, Parser, Subcommand, ValueEnum};
+use harness::Depth;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -209,7 +209,7 @@ impl Common {
 
 impl Making {
     pub fn loaders(&self) -> u32 {
-        self.loaders.unwrap_or_else(|| cpus().clamp(1, 16))
+        self.loaders.unwrap_or_else(harness::loading::loaders)
     }
 }
 

@@ -5,13 +5,15 @@ use crate::args::{Common, Making, Running, TestName};
 use crate::bulk::Loading;
 use crate::client::{self, Home, Shared};
 use crate::control::{self, ask, texts};
-use crate::event::{Checked, Event, Figures, Ready, Settled};
-use crate::inbox::{Inbox, Woken};
+use crate::event::{Figures, Ready, Told};
 use crate::oltp::{self, OltpClient, Plan, Shape};
 use crate::reactor;
 use crate::run::{self, Wish};
-use crate::tpc::{self, Depth, TpccClient};
+use crate::tpc::{self, TpccClient};
 use crate::wire::{Connection, Error, Server};
+use harness::Depth;
+use harness::event::{Checked, Settled};
+use harness::inbox::{Inbox, Woken};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::time::{Duration, Instant};
 use tpcc::check::{Age, Verdict, judge};
@@ -218,7 +220,7 @@ impl Bench {
         &mut self,
         wish: Wish,
         inbox: &mut Inbox,
-        tell: &mut dyn FnMut(Event) -> Result<(), Failure>,
+        tell: &mut dyn FnMut(Told) -> Result<(), Failure>,
     ) -> Result<Option<Figures>, Failure> {
         self.room_for(wish.clients)?;
         let (trace, measured) = run::run(self, wish, inbox, tell);
@@ -282,16 +284,7 @@ impl Bench {
                 format!("{change} orders were added, as many as the clients committed")
             }
         };
-        let what = match (broken.is_empty(), verdict.judged) {
-            (true, 0) => ledger,
-            (true, judged) => format!("{judged} conditions hold; {ledger}"),
-            (false, _) => {
-                let more = broken.len().saturating_sub(3);
-                let shown = broken.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
-                if more > 0 { format!("{shown}; and {more} more") } else { shown }
-            }
-        };
-        Ok(Checked { holds: broken.is_empty(), what })
+        Ok(Checked::of(verdict.judged, &broken, ledger))
     }
 
     /// Drops the tables and makes them as they were at first. False if a signal came.

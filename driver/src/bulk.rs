@@ -1,15 +1,11 @@
 //! Loading tables: pieces that threads take one after the other, each on its own connection, with statements of many rows.
-//! Progress goes to stderr, and only to a terminal.
 
 use crate::Failure;
 use crate::control;
-use crate::inbox::{Inbox, Woken};
 use crate::wire::Server;
-use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use harness::inbox::Inbox;
+use harness::loading;
 use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
 
 /// A statement grows to about so many bytes; servers take 16 MiB.
 const STATEMENT: usize = 256 * 1024;
@@ -49,10 +45,7 @@ impl Loading<'_> {
     /// Runs every job; false if a signal came.
     pub fn load(&mut self, server: &Server, jobs: Vec<Job>, rows: u64) -> Result<bool, Failure> {
         let jobs = Mutex::new(jobs.into_iter());
-        let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-        let started = Instant::now();
-        let shows = std::io::stderr().is_terminal();
-        let work = || {
+        loading::load(self.loaders, rows, self.inbox, |loading| {
             control::ask(server, async |connection| {
                 for sql in ["SET unique_checks = 0", "SET foreign_key_checks = 0"] {
                     connection.run(sql).await?;
@@ -61,51 +54,16 @@ impl Loading<'_> {
                     let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
                     let Some(job) = job else { return Ok(()) };
                     for (sql, count) in job() {
-                        if stop.load(Relaxed) {
+                        if loading.stopped() {
                             return Ok(());
                         }
                         connection.run(&sql).await?;
-                        done.fetch_add(count, Relaxed);
+                        loading.loaded(count);
                     }
                 }
             })
-        };
-        let whole = thread::scope(|scope| {
-            let mut loaders: Vec<_> = (0..self.loaders).map(|_| scope.spawn(work)).collect();
-            let mut result = Ok(true);
-            while !loaders.is_empty() {
-                if self.inbox.wait_until(Instant::now() + Duration::from_millis(50)) == Woken::Signal {
-                    // Further waits return at once.
-                    thread::sleep(Duration::from_millis(5));
-                    stop.store(true, Relaxed);
-                    result = result.and(Ok(false));
-                }
-                let (ended, at_work): (Vec<_>, Vec<_>) = loaders.into_iter().partition(|loader| loader.is_finished());
-                loaders = at_work;
-                for loader in ended {
-                    if let Err(failure) = loader.join().expect("a panic aborts the process") {
-                        stop.store(true, Relaxed);
-                        result = result.and(Err(failure));
-                    }
-                }
-                if shows {
-                    show(done.load(Relaxed), rows, started.elapsed());
-                }
-            }
-            result
-        });
-        if shows {
-            eprintln!();
-        }
-        whole
+        })
     }
-}
-
-fn show(done: u64, rows: u64, since: Duration) {
-    let share = (done * 100 / rows.max(1)).min(100);
-    let rate = done as f64 / since.as_secs_f64().max(0.001);
-    let mut out = std::io::stderr().lock();
-    let _ = write!(out, "\rloading: {share:3} %, {done} rows, {rate:.0} a second ").and_then(|()| out.flush());
 }
 
 #[cfg(test)]

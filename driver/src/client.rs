@@ -3,8 +3,8 @@
 //! that moment, whether a client was free then or not.
 
 use crate::reactor::{Core, Gate};
-use crate::tally::{Done, Tally};
 use crate::wire::{Connection, Error};
+use harness::tally::Done;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// Errors after which a transaction is tried again: the row has changed, lock wait timeout, deadlock. sysbench's are the
 /// same three.
 const AGAIN: [u16; 3] = [1020, 1205, 1213];
+
+/// What a thread counts; codes are the server's.
+pub type Tally = harness::tally::Tally<u16>;
 
 /// What a test's client does; one for each connection.
 pub trait Client {
@@ -52,7 +55,7 @@ pub struct Shared {
     failure: Mutex<Option<String>>,
     /// One for each thread.
     tallies: Vec<Mutex<Tally>>,
-    nudge: crate::inbox::Nudge,
+    nudge: harness::inbox::Nudge,
 }
 
 impl Shared {
@@ -62,7 +65,7 @@ impl Shared {
         kinds: usize,
         rate: Option<f64>,
         most: Option<u64>,
-        nudge: crate::inbox::Nudge,
+        nudge: harness::inbox::Nudge,
     ) -> Shared {
         Shared {
             clients,

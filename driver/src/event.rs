@@ -1,21 +1,8 @@
-//! What the program tells: one JSON object a line, named by `event`, as the embedded load does; `docs/driver.md` says what
-//! each figure means.
+//! What the driver adds to the events that every load has; `docs/driver.md` says what each figure means.
 
+use harness::event::Second;
+use harness::usage::Usage;
 use serde::Serialize;
-use std::collections::BTreeMap;
-
-#[derive(Debug, Serialize)]
-#[serde(tag = "event", rename_all = "lowercase")]
-pub enum Event {
-    Ready(Box<Ready>),
-    Begun(Begun),
-    Second(Box<Second>),
-    Result(Box<Figures>),
-    Settled(Settled),
-    Renewed(Renewed),
-    Checked(Checked),
-    Error { message: String },
-}
 
 #[derive(Debug, Serialize)]
 pub struct Ready {
@@ -49,115 +36,35 @@ pub struct Ready {
     pub prepare_s: f64,
 }
 
+/// What a run tells before its result.
+pub enum Told {
+    Begun(Begun),
+    Second(Second),
+}
+
 /// Every client is connected, has its statements prepared, and begins.
 #[derive(Debug, Serialize)]
 pub struct Begun {
+    pub event: &'static str,
     pub clients: u32,
     pub connect_s: f64,
-}
-
-/// One second of the window, or the part that is left at its end.
-#[derive(Debug, Serialize)]
-pub struct Second {
-    /// End of this second, from the start of the window.
-    pub at: f64,
-    pub seconds: f64,
-    pub clients: u32,
-    pub tps: f64,
-    pub p99_ms: f64,
-    pub errors: BTreeMap<String, u64>,
-    pub retries: u64,
-    /// CPU time of this process.
-    pub cpu_s: f64,
-    pub kinds: BTreeMap<&'static str, KindSecond>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nopm: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tpm: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tpmc: Option<f64>,
-}
-
-#[derive(Debug, Serialize)]
-pub struct KindSecond {
-    pub count: u64,
-    pub mean_ms: f64,
-    pub p95_ms: f64,
-    pub p99_ms: f64,
 }
 
 /// What was counted from the start of the window to its end.
 #[derive(Debug, Serialize)]
 pub struct Figures {
-    pub clients: u32,
-    pub seconds: f64,
-    /// From the start of the clients until each was connected and had its statements prepared.
-    pub connect_s: f64,
-    pub transactions: u64,
-    pub tps: f64,
-    pub latency_ms: Latency,
-    /// Transactions given up, by the server's code.
-    pub errors: BTreeMap<String, u64>,
-    /// Attempts that a deadlock or its like ended; the transaction was tried again.
-    pub retries: u64,
-    pub retries_by_code: BTreeMap<String, u64>,
-    pub kinds: BTreeMap<&'static str, KindFigures>,
+    #[serde(flatten)]
+    pub counted: harness::event::Figures,
     /// Statements answered, those of retries too.
     pub statements: u64,
-    pub rows_read: u64,
     /// Transactions for each second that were asked for; none in a closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub nopm: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tpm: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tpmc: Option<f64>,
     /// Of this process, the driver; the server's is not in it.
-    pub cpu_s: f64,
-    pub voluntary_switches: i64,
-    pub involuntary_switches: i64,
-    pub minor_faults: i64,
-    pub major_faults: i64,
+    #[serde(flatten)]
+    pub usage: Usage,
     /// Rank of the clients' threads: below 0 they come before the server's.
     pub nice: i32,
-    /// The most memory the driver has had so far.
+    /// The most memory the driver has had so far; 0 where /proc does not say.
     pub peak_rss_bytes: u64,
-}
-
-#[derive(Debug, Serialize)]
-pub struct KindFigures {
-    pub count: u64,
-    /// Of these, those that the test itself takes back (one New-Order in a hundred).
-    pub rolled_back: u64,
-    pub latency_ms: Latency,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Latency {
-    pub mean: f64,
-    pub p50: f64,
-    pub p95: f64,
-    pub p99: f64,
-    pub p999: f64,
-    pub max: f64,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Settled {
-    pub waited_s: f64,
-    /// False when the time ran out first.
-    pub quiet: bool,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Renewed {
-    pub prepare_s: f64,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Checked {
-    pub holds: bool,
-    pub what: String,
 }

@@ -5,7 +5,7 @@
 //!
 //! `serve`, `once` (the lab's form, a person's form) -> `bench` (a test on a server) -> `run` (the clients, the window) ->
 //! `client` (a client's life) -> `oltp`, `tpc` (the tests) -> `control`, `bulk` (asking, loading) -> `wire` (the
-//! protocol) -> `reactor` (the loop). `event`, `inbox`, `tally`, `usage` are leaves.
+//! protocol) -> `reactor` (the loop). `event` is a leaf. The crate `harness` has what the embedded load needs as well.
 
 #![forbid(unsafe_code)]
 
@@ -15,40 +15,23 @@ mod bulk;
 mod client;
 mod control;
 mod event;
-mod inbox;
 mod oltp;
 mod once;
 mod reactor;
 mod run;
 mod serve;
-mod tally;
 mod tpc;
-mod usage;
 mod wire;
 
 use args::{Args, Running, TestName, Verb};
 use bench::Bench;
-use inbox::Inbox;
+use harness::event::{Checked, print};
+use harness::inbox::Inbox;
 use run::Wish;
 use std::process::ExitCode;
 use tpcc::check::Age;
 
-/// Why the program ends early; each kind has its exit code.
-#[derive(Debug)]
-pub enum Failure {
-    /// A check did not hold: exit code 1.
-    Broken(String),
-    /// The call was wrong: exit code 2.
-    Use(String),
-    /// The load could not be run: exit code 3.
-    Run(String),
-}
-
-impl Failure {
-    pub fn run(what: impl Into<String>) -> Self {
-        Failure::Run(what.into())
-    }
-}
+pub use harness::Failure;
 
 fn main() -> ExitCode {
     let args = args::parse();
@@ -84,6 +67,6 @@ fn act(args: Args, mut inbox: Inbox) -> Result<(), Failure> {
     }
 }
 
-fn said(checked: event::Checked) -> Result<(), Failure> {
-    if checked.holds { once::print(&format!("{}\n", checked.what)) } else { Err(Failure::Broken(checked.what)) }
+fn said(checked: Checked) -> Result<(), Failure> {
+    if checked.holds { print(&format!("{}\n", checked.what)) } else { Err(Failure::Broken(checked.what)) }
 }

@@ -3,12 +3,11 @@
 
 use crate::Failure;
 use crate::bench::Bench;
-use crate::client::{Home, Shared};
-use crate::event::{Begun, Event, Figures};
-use crate::inbox::{Inbox, Woken};
+use crate::client::{Home, Shared, Tally};
+use crate::event::{Begun, Figures, Told};
 use crate::reactor::{Gate, Reactor};
-use crate::tally::Tally;
-use crate::usage::{self, Usage};
+use harness::inbox::{Inbox, Woken};
+use harness::usage::{self, Usage};
 use rustix::process::{getpriority_process, setpriority_process};
 use serde::Deserialize;
 use std::rc::Rc;
@@ -55,12 +54,12 @@ pub struct Trace {
     pub unsure: bool,
 }
 
-/// Runs what is wished for, telling each second of the window to `tell`. `None` if a signal came.
+/// Runs what is wished for, telling its begin and each second of the window to `tell`. `None` if a signal came.
 pub fn run(
     bench: &Bench,
     wish: Wish,
     inbox: &mut Inbox,
-    tell: &mut dyn FnMut(Event) -> Result<(), Failure>,
+    tell: &mut dyn FnMut(Told) -> Result<(), Failure>,
 ) -> (Trace, Result<Option<Figures>, Failure>) {
     let threads = bench.threads.min(wish.clients);
     let kinds = bench.kinds().len();
@@ -85,7 +84,7 @@ pub fn run(
         let rouse = || rousers.iter().flatten().for_each(|r| drop(r.wake()));
         let measured = match &rousers {
             Ok(_) => measure(bench, &shared, wish, threads, &rouse, inbox, tell, &mut trace),
-            Err(Failure::Run(what) | Failure::Use(what) | Failure::Broken(what)) => Err(Failure::Run(what.clone())),
+            Err(Failure::Run(what) | Failure::Use(what) | Failure::Broken(what)) => Err(Failure::run(what)),
         };
         shared.stopped.store(true, SeqCst);
         rouse();
@@ -186,7 +185,7 @@ fn measure(
     threads: u32,
     rouse: &dyn Fn(),
     inbox: &mut Inbox,
-    tell: &mut dyn FnMut(Event) -> Result<(), Failure>,
+    tell: &mut dyn FnMut(Told) -> Result<(), Failure>,
     trace: &mut Trace,
 ) -> Result<Option<Figures>, Failure> {
     // False if a signal came.
@@ -223,7 +222,7 @@ fn measure(
     let _ = shared.zero.set(Instant::now());
     shared.started.store(true, SeqCst);
     rouse();
-    tell(Event::Begun(Begun { clients: wish.clients, connect_s }))?;
+    tell(Told::Begun(Begun { event: "begun", clients: wish.clients, connect_s }))?;
     if !wait(Instant::now() + Duration::from_secs_f64(wish.warmup_s), &never)? {
         return Ok(None);
     }
@@ -249,20 +248,19 @@ fn measure(
         window.add(&second);
         length = (now.0 - start).as_secs_f64();
         let seconds = (now.0 - last.0).as_secs_f64();
-        tell(Event::Second(Box::new(second.second(kinds, length, seconds, wish.clients, now.1 - last.1))))?;
+        tell(Told::Second(second.second(kinds, length, seconds, wish.clients, now.1 - last.1)))?;
         last = now;
     }
-    let used = Usage::now()? - before;
-    let mut figures = window.figures(kinds, wish.clients, length);
-    figures.connect_s = connect_s;
-    figures.rate = wish.rate;
-    figures.nice = shared.nice.load(SeqCst);
-    figures.cpu_s = used.cpu_s;
-    figures.voluntary_switches = used.voluntary_switches;
-    figures.involuntary_switches = used.involuntary_switches;
-    figures.minor_faults = used.minor_faults;
-    figures.major_faults = used.major_faults;
-    figures.peak_rss_bytes = usage::peak_rss();
+    let mut counted = window.figures(kinds, wish.clients, length);
+    counted.connect_s = connect_s;
+    let figures = Figures {
+        counted,
+        statements: window.statements,
+        rate: wish.rate,
+        usage: Usage::now()? - before,
+        nice: shared.nice.load(SeqCst),
+        peak_rss_bytes: usage::peak_rss().unwrap_or(0),
+    };
     Ok(wait(Instant::now() + OVER, &never)?.then_some(figures))
 }
 

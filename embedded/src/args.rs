@@ -3,7 +3,10 @@
 use crate::keys::{Distribution, Writes};
 use crate::mix::Mix;
 use crate::row;
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Args as Group, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use harness::Depth;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -11,20 +14,26 @@ Examples:
   evenkeel-embedded --dir /tmp/load --clients 8 --seconds 5
   evenkeel-embedded --dir /tmp/load --clients 2,64,512 --seconds 2 --distribution zipf
   LD_PRELOAD=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2 evenkeel-embedded --dir /tmp/load --clients 64
+  evenkeel-embedded --dir /tmp/load --test tpcc --warehouses 4 --clients 8,64 --seconds 60 --warmup 10
   echo '{\"do\":\"run\",\"clients\":64,\"seconds\":2}' | evenkeel-embedded --dir /tmp/load --serve
 
-A transaction begins under snapshot isolation, does the operations of --mix, and commits; a conflict is retried and counted.
+oltp: a transaction begins under snapshot isolation, does the operations of --mix, and commits; tpcc: the
+five transactions of TPC-C, each one transaction of TidesDB under snapshot isolation. A conflict is retried and counted.
 Durability is NONE: a commit does not wait for the disk, and a crash may lose it.
 
 Exit codes: 0 fine, 2 wrong use, 3 could not run (or the check at the end did not hold).";
 
-/// An OLTP load on TidesDB in one process, to be run under any heap by LD_PRELOAD.
+/// An OLTP load or TPC-C on TidesDB in one process, to be run under any heap by LD_PRELOAD.
 #[derive(Parser, Debug)]
 #[command(version, after_help = EXAMPLES)]
 pub struct Args {
     /// Private data directory: created, and removed at the end; an existing one must be empty or left by this program
     #[arg(long, value_name = "DIR")]
     pub dir: PathBuf,
+
+    /// What to run: one table of rows, or TPC-C
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = Test::Oltp)]
+    pub test: Test,
 
     /// Read commands from stdin and answer on stdout, one JSON object a line, as the lab does
     #[arg(long, conflicts_with_all = ["clients", "seconds", "warmup"])]
@@ -42,6 +51,9 @@ pub struct Args {
     /// Load before the window, once every client is connected
     #[arg(long, value_name = "S", default_value = "0.5", value_parser = warmup)]
     pub warmup: f64,
+
+    #[command(flatten)]
+    pub tpcc: Tpcc,
 
     /// Rows of the table
     #[arg(long, value_name = "N", default_value = "20000", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
@@ -85,8 +97,57 @@ pub struct Args {
     pub cache: u32,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Test {
+    Oltp,
+    Tpcc,
+}
+
+/// What only TPC-C asks for.
+#[derive(Group, Clone, Debug)]
+pub struct Tpcc {
+    /// TPC-C: warehouses
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub warehouses: u32,
+
+    /// TPC-C: one N-th of the standard's rows for each warehouse; quick to load, and no TPC-C any more
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub cut: u32,
+
+    /// TPC-C: keying and think times, as the standard asks
+    #[arg(long)]
+    pub paced: bool,
+
+    /// TPC-C: how much is checked after a load and after each run
+    #[arg(long, value_enum, value_name = "DEPTH", default_value_t = Depth::Full)]
+    pub checks: Depth,
+
+    /// TPC-C: keep the loaded tables here, and copy them from here if an earlier call has kept the same ones
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+
+    /// TPC-C: threads that load at the same time [default: one for each CPU, at most 16]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub loaders: Option<u32>,
+}
+
+/// Options that only one test has, by their long names.
+const OLTP: [&str; 7] = ["rows", "value_bytes", "distribution", "writes", "mix", "range_rows", "result"];
+const TPCC: [&str; 6] = ["warehouses", "cut", "paced", "checks", "keep", "loaders"];
+
 pub fn parse() -> Args {
-    Args::parse()
+    let matches = Args::command().get_matches();
+    let args = Args::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    let (others, name) = match args.test {
+        Test::Oltp => (&TPCC[..], "tpcc"),
+        Test::Tpcc => (&OLTP[..], "oltp"),
+    };
+    let said = |id: &&&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+    if let Some(id) = others.iter().find(said) {
+        let what = format!("--{} is for --test {name}", id.replace('_', "-"));
+        Args::command().error(ErrorKind::ArgumentConflict, what).exit();
+    }
+    args
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -100,5 +161,17 @@ fn warmup(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(s) if (0.0..=3_600.0).contains(&s) => Ok(s),
         _ => Err("say seconds between 0 and 3600".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Args::command().debug_assert();
+        let ids: Vec<_> = Args::command().get_arguments().map(|arg| arg.get_id().to_string()).collect();
+        assert!(OLTP.iter().chain(&TPCC).all(|id| ids.iter().any(|known| known == id)), "{ids:?}");
     }
 }

@@ -4,27 +4,21 @@
 use crate::Failure;
 use crate::args::Args;
 use crate::directory::Directory;
-use crate::event::{Checked, Renewed, Settled};
-use crate::inbox::Inbox;
 use crate::row;
+use crate::store::{self, Stalls};
+use harness::event::{Checked, Renewed, Settled};
+use harness::inbox::Inbox;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tidesdb::{ColumnFamily, ColumnFamilyConfig, Config, IsolationLevel, LogLevel, SyncMode, TidesDB, Transaction};
-
-pub const ISOLATION: &str = "snapshot";
-pub const DURABILITY: &str = "none";
+use tidesdb::{ColumnFamily, ColumnFamilyConfig, IsolationLevel, TidesDB, Transaction};
 
 const TABLE: &str = "sbtest";
 /// Rows of one transaction while the table is filled.
 const BATCH: u64 = 500;
 /// `k` starts below this.
 pub const K: u64 = 1 << 20;
-
-/// The table is quiet when nothing moved for this many looks in a row.
-const LOOKS: u32 = 5;
-const LOOK: Duration = Duration::from_millis(20);
 
 pub struct Database {
     // Above the directory, so that it is closed before its files go.
@@ -64,17 +58,8 @@ impl<'a> Table<'a> {
 
 impl Database {
     pub fn open(args: &Args) -> Result<Database, Failure> {
-        if args.dir.to_str().is_none() {
-            return Err(Failure::Use("--dir is not UTF-8, which TidesDB asks for: name another directory".into()));
-        }
         let directory = Directory::claim(&args.dir)?;
-        let mib = 1 << 20;
-        let config = Config::new(directory.database())
-            .log_level(LogLevel::Warn)
-            .memtable_sync_mode(SyncMode::None)
-            .memtable_write_buffer_size(args.write_buffer as usize * mib)
-            .block_cache_size(args.cache as usize * mib);
-        let tidesdb = TidesDB::open(config).map_err(|e| Failure::Run(format!("cannot open TidesDB: {e}")))?;
+        let tidesdb = store::open(&directory.database(), args.write_buffer, args.cache)?;
         let value_bytes = args.value_bytes as usize;
         let database = Database { tidesdb, _directory: directory, ledger: Ledger::default(), value_bytes };
         database.create()?;
@@ -129,32 +114,11 @@ impl Database {
 
     /// Waits until no flush and no compaction is under way, queued or newly done. `None` if a signal came.
     pub fn settle(&self, timeout: Duration, inbox: &mut Inbox) -> Result<Option<Settled>, Failure> {
-        let table = self.table()?;
-        let start = Instant::now();
-        let (mut before, mut looks) = (None, 0);
-        loop {
-            let now = self.tidesdb.get_db_stats().map_err(|e| Failure::Run(format!("TidesDB's statistics: {e}")))?;
-            let still = !now.is_flushing
-                && now.immutable_memtable_count == 0
-                && now.compaction_pending_count == 0
-                && !table.rows.is_compacting();
-            let done = (now.flush_count, now.compaction_count, now.vlog_reclaim_calls);
-            looks = if still && before == Some(done) { looks + 1 } else { 0 };
-            before = Some(done);
-            let quiet = looks >= LOOKS;
-            if quiet || start.elapsed() >= timeout {
-                return Ok(Some(Settled { waited_s: start.elapsed().as_secs_f64(), quiet }));
-            }
-            if !inbox.wait(LOOK) {
-                return Ok(None);
-            }
-        }
+        store::settle(&self.tidesdb, &[TABLE], timeout, inbox)
     }
 
-    /// How long writers have waited inside TidesDB since it was opened, in microseconds of all threads, by its name for why.
-    pub fn stalls_us(&self) -> Result<Vec<(&'static str, u64)>, Failure> {
-        let stalls = self.tidesdb.get_stall_stats().map_err(|e| Failure::Run(format!("TidesDB's statistics: {e}")))?;
-        Ok(stalls.iter().map(|(why, stall)| (why, stall.total_us)).collect())
+    pub fn stalls_us(&self) -> Result<Stalls, Failure> {
+        store::stalls_us(&self.tidesdb)
     }
 
     /// Reads the whole table and compares it with the ledger. `None` if a signal came.

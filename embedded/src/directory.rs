@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 const MARKER: &str = "evenkeel-embedded.lock";
 const DATABASE: &str = "database";
+const KEPT: &str = "kept";
 /// What the marker holds: whether the directory itself was made by us or was found empty.
 const MADE: &str = "made\n";
 const FOUND: &str = "found\n";
@@ -69,12 +70,44 @@ impl Directory {
         self.path.join(DATABASE)
     }
 
+    /// Where a database is kept as it was loaded; does not exist yet.
+    pub fn kept(&self) -> PathBuf {
+        self.path.join(KEPT)
+    }
+
+    /// Makes the database a copy of `kept`. Nobody may have either open.
+    pub fn restore(&self, kept: &Path) -> std::io::Result<()> {
+        remove(&self.database())?;
+        copy(kept, &self.database())
+    }
+
     fn clear(&self) -> std::io::Result<()> {
-        match fs::remove_dir_all(self.database()) {
-            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-            done => done,
+        remove(&self.database())?;
+        remove(&self.kept())
+    }
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
+}
+
+/// Files and folders; TidesDB makes nothing else.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &to)?;
+        } else {
+            // The kernel copies, and shares the blocks where the file system can.
+            fs::copy(entry.path(), &to)?;
         }
     }
+    Ok(())
 }
 
 impl Drop for Directory {

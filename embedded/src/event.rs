@@ -1,20 +1,9 @@
-//! What the lab's form says on stdout: one JSON object a line, named by `event`. `docs/embedded.md` tells what each figure
-//! means.
+//! What the embedded loads add to the events that every load has. `docs/embedded.md` tells what each figure means.
 
+use harness::event::Latency;
+use harness::usage::Usage;
 use serde::Serialize;
 use std::collections::BTreeMap;
-
-#[derive(Debug, Serialize)]
-#[serde(tag = "event", rename_all = "lowercase")]
-pub enum Event {
-    Ready(Ready),
-    Second(Second),
-    Result(Box<Figures>),
-    Settled(Settled),
-    Renewed(Renewed),
-    Checked(Checked),
-    Error { message: String },
-}
 
 #[derive(Debug, Serialize)]
 pub struct Ready {
@@ -62,37 +51,43 @@ pub struct Figures {
     pub not_found: u64,
     /// Seconds of all threads together.
     pub stalls_s: BTreeMap<&'static str, f64>,
-    pub cpu_s: f64,
-    pub voluntary_switches: i64,
-    pub involuntary_switches: i64,
-    pub minor_faults: i64,
-    pub major_faults: i64,
+    #[serde(flatten)]
+    pub usage: Usage,
 }
 
+/// TPC-C is ready.
 #[derive(Debug, Serialize)]
-pub struct Latency {
-    pub mean: f64,
-    pub p50: f64,
-    pub p95: f64,
-    pub p99: f64,
-    pub p999: f64,
-    pub max: f64,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Settled {
-    pub waited_s: f64,
-    /// False when the time ran out first.
-    pub quiet: bool,
-}
-
-#[derive(Debug, Serialize)]
-pub struct Renewed {
+pub struct TpccReady {
+    pub tidesdb: &'static str,
+    pub pid: u32,
+    pub test: &'static str,
+    pub engine: &'static str,
+    pub warehouses: u32,
+    /// Whether the tables have the standard's size.
+    pub standard: bool,
+    pub rows: u64,
+    pub paced: bool,
+    pub checks: &'static str,
+    /// Whether an earlier process has loaded the tables.
+    pub kept: bool,
+    pub seed: u64,
+    pub write_buffer_mib: u32,
+    pub cache_mib: u32,
+    pub isolation: &'static str,
+    pub durability: &'static str,
+    /// Making and checking the tables.
     pub prepare_s: f64,
 }
 
+/// What was counted in a window of TPC-C.
 #[derive(Debug, Serialize)]
-pub struct Checked {
-    pub holds: bool,
-    pub what: String,
+pub struct TpccFigures {
+    #[serde(flatten)]
+    pub counted: harness::event::Figures,
+    /// Seconds of all threads together.
+    pub stalls_s: BTreeMap<&'static str, f64>,
+    #[serde(flatten)]
+    pub usage: Usage,
+    /// The most memory the process has had so far; 0 where /proc does not say.
+    pub peak_rss_bytes: u64,
 }

@@ -3,11 +3,13 @@
 //! Everything in the process, TidesDB's C and this program's Rust, allocates with the process's malloc: no global allocator
 //! is set here, and the `tidesdb` crate's heap features are off. `LD_PRELOAD` therefore decides for all of it.
 //!
-//! A client is a thread in a closed loop; a transaction begins, does its operations on one table of rows, and commits,
-//! under snapshot isolation and without waiting for the disk. Top to bottom, a file uses only what stands below it:
+//! There are two tests: `oltp`, one table of rows, and `tpcc`, the same TPC-C that the driver does in SQL. In both a client
+//! is a thread in a closed loop, under snapshot isolation and without waiting for the disk. Top to bottom, a file uses only
+//! what stands below it:
 //!
 //! `serve`, `once` (the lab's form, a person's form) -> `run` (the clients, the window) -> `client` (a transaction) ->
-//! `database` (TidesDB, prepare, settle, check) -> `directory`. `event`, `inbox`, `usage`, `keys`, `mix`, `row` are leaves.
+//! `database` (the table, prepare, check) -> `store` (TidesDB) -> `directory`, `keep`. `tpc` stands beside `client` with the same
+//! floors of its own. `event`, `keys`, `mix`, `row` are leaves. The crate `harness` has what the driver needs as well.
 
 #![forbid(unsafe_code)]
 
@@ -16,40 +18,34 @@ mod client;
 mod database;
 mod directory;
 mod event;
-mod inbox;
+mod keep;
 mod keys;
 mod mix;
 mod once;
 mod row;
 mod run;
 mod serve;
-mod usage;
+mod store;
+mod tpc;
 
+use args::Test;
+use harness::inbox::Inbox;
 use std::process::ExitCode;
 
-/// Why the program ends early; each kind has its exit code.
-#[derive(Debug)]
-pub enum Failure {
-    /// The call was wrong: exit code 2.
-    Use(String),
-    /// The load could not be run: exit code 3.
-    Run(String),
-}
-
-impl Failure {
-    pub fn run(what: impl Into<String>) -> Self {
-        Failure::Run(what.into())
-    }
-}
+pub use harness::Failure;
 
 fn main() -> ExitCode {
     let args = args::parse();
-    let ended = inbox::Inbox::open()
-        .and_then(|inbox| if args.serve { serve::serve(&args, inbox) } else { once::once(&args, inbox) });
+    let ended = Inbox::open().and_then(|inbox| match (args.test, args.serve) {
+        (Test::Oltp, true) => serve::serve(&args, inbox),
+        (Test::Oltp, false) => once::once(&args, inbox),
+        (Test::Tpcc, true) => tpc::serve(&args, inbox),
+        (Test::Tpcc, false) => tpc::once(&args, inbox),
+    });
     let (code, why) = match ended {
         Ok(()) => return ExitCode::SUCCESS,
         Err(Failure::Use(why)) => (2, why),
-        Err(Failure::Run(why)) => (3, why),
+        Err(Failure::Run(why) | Failure::Broken(why)) => (3, why),
     };
     eprintln!("evenkeel-embedded: {why}");
     ExitCode::from(code)

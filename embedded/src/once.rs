@@ -4,10 +4,11 @@ use crate::Failure;
 use crate::args::Args;
 use crate::database::Database;
 use crate::event::Figures;
-use crate::inbox::Inbox;
 use crate::run::{self, Wish};
-use crate::{serve, usage};
-use std::io::Write;
+use crate::serve;
+use harness::event::print;
+use harness::inbox::Inbox;
+use harness::usage;
 
 pub fn once(args: &Args, mut inbox: Inbox) -> Result<(), Failure> {
     let stopped = || Failure::run("stopped by a signal");
@@ -16,7 +17,7 @@ pub fn once(args: &Args, mut inbox: Inbox) -> Result<(), Failure> {
         return Err(stopped());
     }
     print(&format!(
-        "TidesDB {}, {} rows of {} bytes, {}, {}\n\n{HEAD}",
+        "TidesDB {}, {} rows of {} bytes, {}, {}\n\n{HEAD}\n",
         tidesdb::TIDESDB_LINKED_VERSION,
         args.rows,
         args.value_bytes,
@@ -26,13 +27,13 @@ pub fn once(args: &Args, mut inbox: Inbox) -> Result<(), Failure> {
     for &clients in &args.clients {
         let wish = Wish { clients, warmup_s: args.warmup, seconds: args.seconds, seed: args.seed };
         let figures = run::run(&mut database, serve::work(args), wish, &mut inbox, &mut |_| Ok(()))?;
-        print(&line(&figures.ok_or_else(stopped)?))?;
+        print(&(line(&figures.ok_or_else(stopped)?) + "\n"))?;
     }
     let checked = database.check(&mut inbox)?.ok_or_else(stopped)?;
     if !checked.holds {
         return Err(Failure::Run(format!("the check does not hold: {}", checked.what)));
     }
-    print(&format!("\nThe check holds: {}.", checked.what))
+    print(&format!("\nThe check holds: {}.\n", checked.what))
 }
 
 const HEAD: &str =
@@ -50,12 +51,7 @@ fn line(figures: &Figures) -> String {
         latency.max,
         figures.retries,
         figures.errors.values().sum::<u64>(),
-        figures.cpu_s / figures.seconds,
+        figures.usage.cpu_s / figures.seconds,
         usage::peak_rss().map_or("-".into(), |bytes| (bytes / 1_000_000).to_string()),
     )
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{text}").map_err(|e| Failure::Run(format!("cannot write to stdout: {e}")))
 }

@@ -6,11 +6,14 @@
 use crate::Failure;
 use crate::client::{Client, Counts, Work};
 use crate::database::Database;
-use crate::event::{Event, Figures, Latency, Second};
-use crate::inbox::Inbox;
+use crate::event::{Figures, Second};
 use crate::keys::Share;
 use crate::mix::Kind;
-use crate::usage::Usage;
+use crate::store;
+use harness::event::Latency;
+use harness::inbox::{Inbox, Woken};
+use harness::serve::inside;
+use harness::usage::Usage;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::Release};
@@ -19,9 +22,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// A client's stack: address space, of which a client touches a few pages.
-const STACK: usize = 256 * 1024;
+pub const STACK: usize = 256 * 1024;
 /// How long the clients work on after the window, so that whoever watches sees the process with all of them in it.
-const OVER: Duration = Duration::from_millis(100);
+pub const OVER: Duration = Duration::from_millis(100);
 /// How long clients may take until each has completed a transaction.
 const CONNECT: Duration = Duration::from_secs(60);
 
@@ -36,6 +39,15 @@ pub struct Wish {
     pub seed: u64,
 }
 
+impl Wish {
+    /// What is wrong with it.
+    pub fn refuse(&self) -> Result<(), String> {
+        inside("clients", self.clients.into(), 1.0, 16384.0)?;
+        inside("seconds", self.seconds, 0.01, 86_400.0)?;
+        inside("warmup_s", self.warmup_s, 0.0, 3_600.0)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Phase {
     WarmUp,
@@ -48,11 +60,18 @@ pub enum Phase {
 /// What the clients of a run share.
 pub struct Shared {
     phase: AtomicU8,
-    started: Mutex<bool>,
-    start: Condvar,
+    /// Whether the clients may begin, and whether they are to end.
+    gates: Mutex<Gates>,
+    moved: Condvar,
     connected: AtomicU32,
     live: Vec<Live>,
     complaint: Mutex<Option<String>>,
+}
+
+#[derive(Default)]
+struct Gates {
+    begun: bool,
+    over: bool,
 }
 
 /// Transactions completed by one client, on a cache line of its own: written by that client, read once a second.
@@ -61,11 +80,11 @@ pub struct Shared {
 struct Live(AtomicU64);
 
 impl Shared {
-    fn new(clients: u32) -> Shared {
+    pub fn new(clients: u32) -> Shared {
         Shared {
             phase: AtomicU8::new(Phase::WarmUp as u8),
-            started: Mutex::new(false),
-            start: Condvar::new(),
+            gates: Mutex::default(),
+            moved: Condvar::new(),
             connected: AtomicU32::new(0),
             live: (0..clients).map(|_| Live::default()).collect(),
             complaint: Mutex::new(None),
@@ -81,28 +100,47 @@ impl Shared {
         }
     }
 
-    fn enter(&self, phase: Phase) {
+    pub fn enter(&self, phase: Phase) {
         self.phase.store(phase as u8, Release);
     }
 
     /// Lets the clients begin, all at once.
-    fn begin(&self) {
-        *self.started.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.start.notify_all();
+    pub fn begin(&self) {
+        self.move_gates(|gates| gates.begun = true);
+    }
+
+    /// Ends the clients, also those that rest or have not begun.
+    pub fn stop(&self) {
+        self.enter(Phase::Stop);
+        self.move_gates(|gates| (gates.begun, gates.over) = (true, true));
+    }
+
+    fn move_gates(&self, change: impl FnOnce(&mut Gates)) {
+        change(&mut self.gates.lock().unwrap_or_else(PoisonError::into_inner));
+        self.moved.notify_all();
     }
 
     pub fn wait_for_start(&self) {
-        let mut started = self.started.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*started {
-            started = self.start.wait(started).unwrap_or_else(PoisonError::into_inner);
-        }
+        let gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.moved.wait_while(gates, |gates| !gates.begun));
+    }
+
+    /// Waits so long, or until the run is over.
+    pub fn rest(&self, duration: Duration) {
+        let gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.moved.wait_timeout_while(gates, duration, |gates| !gates.over));
+    }
+
+    /// A client is ready: it has completed its first transaction, or it need not.
+    pub fn connected(&self) {
+        self.connected.fetch_add(1, Relaxed);
     }
 
     /// The client at `place` has completed its `done`th transaction.
     pub fn completed(&self, place: usize, done: u64) {
         self.live[place].0.store(done, Relaxed);
         if done == 1 {
-            self.connected.fetch_add(1, Relaxed);
+            self.connected();
         }
     }
 
@@ -123,7 +161,7 @@ pub fn run(
     work: Work,
     wish: Wish,
     inbox: &mut Inbox,
-    tell: &mut dyn FnMut(Event) -> Result<(), Failure>,
+    tell: &mut dyn FnMut(Second) -> Result<(), Failure>,
 ) -> Result<Option<Figures>, Failure> {
     let shared = Shared::new(wish.clients);
     let mut holes = std::mem::take(&mut database.ledger.holes);
@@ -146,8 +184,7 @@ pub fn run(
             Ok(())
         };
         let measured = start_all().and_then(|()| measure(&shared, database, wish, inbox, tell));
-        shared.enter(Phase::Stop);
-        shared.begin();
+        shared.stop();
         let mut accounts = Vec::with_capacity(clients.len());
         let mut counts = Counts::new();
         for client in clients {
@@ -169,23 +206,18 @@ struct Window {
     stalls_s: BTreeMap<&'static str, f64>,
 }
 
-fn measure(
-    shared: &Shared,
-    database: &Database,
-    wish: Wish,
-    inbox: &mut Inbox,
-    tell: &mut dyn FnMut(Event) -> Result<(), Failure>,
-) -> Result<Option<Window>, Failure> {
+/// Lets the clients begin and waits until each is ready; says how many seconds that took. `None` if a signal came.
+pub fn connect(shared: &Shared, clients: u32, inbox: &mut Inbox) -> Result<Option<f64>, Failure> {
     let begun = Instant::now();
     shared.begin();
-    while shared.connected.load(Relaxed) < wish.clients {
+    while shared.connected.load(Relaxed) < clients {
         if begun.elapsed() > CONNECT {
             let connected = shared.connected.load(Relaxed);
             let complaint = shared.complaint.lock().unwrap_or_else(PoisonError::into_inner);
             return Err(Failure::Run(format!(
                 "after {} s only {connected} of {} clients have completed a transaction{}",
                 CONNECT.as_secs(),
-                wish.clients,
+                clients,
                 complaint.as_ref().map(|what| format!("; the first error: {what}")).unwrap_or_default()
             )));
         }
@@ -193,7 +225,17 @@ fn measure(
             return Ok(None);
         }
     }
-    let connect_s = begun.elapsed().as_secs_f64();
+    Ok(Some(begun.elapsed().as_secs_f64()))
+}
+
+fn measure(
+    shared: &Shared,
+    database: &Database,
+    wish: Wish,
+    inbox: &mut Inbox,
+    tell: &mut dyn FnMut(Second) -> Result<(), Failure>,
+) -> Result<Option<Window>, Failure> {
+    let Some(connect_s) = connect(shared, wish.clients, inbox)? else { return Ok(None) };
     if !inbox.wait(Duration::from_secs_f64(wish.warmup_s)) {
         return Ok(None);
     }
@@ -205,7 +247,7 @@ fn measure(
     let parts = wish.seconds.ceil() as u64;
     for part in 1..=parts {
         let until = wish.seconds.min(part as f64);
-        if !inbox.wait_until(start + Duration::from_secs_f64(until)) {
+        if inbox.wait_until(start + Duration::from_secs_f64(until)) == Woken::Signal {
             return Ok(None);
         }
         if part == parts {
@@ -221,13 +263,12 @@ fn measure(
         };
         if part == parts {
             let (usage, length) = (Usage::now()? - before, second.at);
-            let stalled = database.stalls_us()?.into_iter().zip(stalled_before);
-            let stalls_s = stalled.map(|((why, us), (_, before))| (why, (us - before) as f64 / 1e6)).collect();
-            tell(Event::Second(second))?;
+            let stalls_s = store::since(&stalled_before, &database.stalls_us()?);
+            tell(second)?;
             let window = Window { connect_s, seconds: length, usage, stalls_s };
             return Ok(inbox.wait(OVER).then_some(window));
         }
-        tell(Event::Second(second))?;
+        tell(second)?;
         last = now;
     }
     unreachable!("a window has at least one part")
@@ -256,10 +297,32 @@ fn figures(clients: u32, window: Window, counts: &Counts) -> Figures {
         rows_read: counts.rows_read,
         not_found: counts.not_found,
         stalls_s: window.stalls_s,
-        cpu_s: window.usage.cpu_s,
-        voluntary_switches: window.usage.voluntary_switches,
-        involuntary_switches: window.usage.involuntary_switches,
-        minor_faults: window.usage.minor_faults,
-        major_faults: window.usage.major_faults,
+        usage: window.usage,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_are_read_and_refused() {
+        let read = |line: &str| {
+            let wish: Wish = serde_json::from_str(line).map_err(|e| e.to_string())?;
+            wish.refuse().map(|()| wish)
+        };
+        let wish = Wish { clients: 64, warmup_s: 0.3, seconds: 2.0, seed: 7 };
+        assert_eq!(read(r#"{"clients":64,"warmup_s":0.3,"seconds":2,"seed":7}"#), Ok(wish));
+        assert_eq!(read(r#"{"clients":64,"seconds":2}"#), Ok(Wish { warmup_s: 0.0, seed: 0, ..wish }));
+        for line in [
+            r#"{"clients":1}"#,
+            r#"{"clients":0,"seconds":1}"#,
+            r#"{"clients":20000,"seconds":1}"#,
+            r#"{"clients":1,"seconds":-1}"#,
+            r#"{"clients":1,"seconds":1,"warmup_s":1e9}"#,
+            r#"{"clients":1,"seconds":1,"threads":2}"#,
+        ] {
+            assert!(read(line).is_err(), "{line}");
+        }
     }
 }

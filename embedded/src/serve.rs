@@ -1,26 +1,22 @@
-//! The lab's form: a long-lived process that answers commands on stdin with events on stdout, as a server answers a lab
-//! that walks it through client counts.
+//! The lab's form of the OLTP load: what `harness::serve` answers with.
 
 use crate::Failure;
 use crate::args::Args;
 use crate::client::Work;
-use crate::database::{self, Database};
-use crate::event::{Event, Ready};
-use crate::inbox::{Inbox, Next};
+use crate::database::Database;
+use crate::event::{Figures, Ready, Second};
 use crate::keys::Keys;
 use crate::run::{self, Wish};
-use serde::Deserialize;
-use std::io::Write;
+use crate::store;
+use harness::event::{Checked, Renewed, Settled};
+use harness::inbox::Inbox;
+use harness::serve::{self, Load};
 use std::time::{Duration, Instant};
 
-#[derive(Debug, Deserialize, PartialEq)]
-#[serde(tag = "do", rename_all = "lowercase", deny_unknown_fields)]
-enum Command {
-    Run(Wish),
-    Settle { timeout_s: f64 },
-    Renew,
-    Check,
-    Quit,
+struct Served {
+    database: Database,
+    work: Work,
+    seed: u64,
 }
 
 pub fn serve(args: &Args, mut inbox: Inbox) -> Result<(), Failure> {
@@ -29,7 +25,7 @@ pub fn serve(args: &Args, mut inbox: Inbox) -> Result<(), Failure> {
     if !database.prepare(args.rows, args.seed, &mut inbox)? {
         return Ok(());
     }
-    tell(Event::Ready(Ready {
+    let ready = Ready {
         tidesdb: tidesdb::TIDESDB_LINKED_VERSION,
         pid: std::process::id(),
         rows: args.rows,
@@ -42,28 +38,11 @@ pub fn serve(args: &Args, mut inbox: Inbox) -> Result<(), Failure> {
         seed: args.seed,
         write_buffer_mib: args.write_buffer,
         cache_mib: args.cache,
-        isolation: database::ISOLATION,
-        durability: database::DURABILITY,
+        isolation: store::ISOLATION,
+        durability: store::DURABILITY,
         prepare_s: start.elapsed().as_secs_f64(),
-    }))?;
-    inbox.listen()?;
-    let work = work(args);
-    while let Next::Line(line) = inbox.next() {
-        if line.trim().is_empty() {
-            continue;
-        }
-        let answer = match command(&line) {
-            Ok(Command::Quit) => break,
-            Ok(command) => answer(command, &mut database, work, args.seed, &mut inbox),
-            Err(message) => Ok(Some(Event::Error { message })),
-        };
-        match answer {
-            Ok(Some(event)) => tell(event)?,
-            Ok(None) => break,
-            Err(Failure::Run(message) | Failure::Use(message)) => tell(Event::Error { message })?,
-        }
-    }
-    Ok(())
+    };
+    serve::serve(&mut Served { database, work: work(args), seed: args.seed }, ready, inbox)
 }
 
 /// What every run of this process does.
@@ -79,88 +58,33 @@ pub fn work(args: &Args) -> Work {
     }
 }
 
-fn command(line: &str) -> Result<Command, String> {
-    let command: Command =
-        serde_json::from_str(line).map_err(|e| format!("not a command: {e}; as in {{\"do\":\"check\"}}"))?;
-    let inside = |name: &str, value: f64, least: f64, most: f64| {
-        if (least..=most).contains(&value) { Ok(()) } else { Err(format!("{name} is {value}: say {least} to {most}")) }
-    };
-    match command {
-        Command::Run(wish) => {
-            inside("clients", wish.clients.into(), 1.0, 16384.0)?;
-            inside("seconds", wish.seconds, 0.01, 86_400.0)?;
-            inside("warmup_s", wish.warmup_s, 0.0, 3_600.0)?;
-        }
-        Command::Settle { timeout_s } => inside("timeout_s", timeout_s, 0.0, 3_600.0)?,
-        Command::Renew | Command::Check | Command::Quit => {}
-    }
-    Ok(command)
-}
+impl Load for Served {
+    type Wish = Wish;
+    type Second = Second;
+    type Figures = Figures;
 
-/// Does one command; `None` if a signal came.
-fn answer(
-    command: Command,
-    database: &mut Database,
-    work: Work,
-    seed: u64,
-    inbox: &mut Inbox,
-) -> Result<Option<Event>, Failure> {
-    Ok(match command {
-        Command::Run(wish) => {
-            run::run(database, work, wish, inbox, &mut tell)?.map(|figures| Event::Result(Box::new(figures)))
-        }
-        Command::Settle { timeout_s } => {
-            database.settle(Duration::from_secs_f64(timeout_s), inbox)?.map(Event::Settled)
-        }
-        Command::Renew => database.renew(work.rows, seed, inbox)?.map(Event::Renewed),
-        Command::Check => database.check(inbox)?.map(Event::Checked),
-        Command::Quit => None,
-    })
-}
-
-/// Fails when nobody reads any more; a run then ends within a second.
-fn tell(event: Event) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    let mut line = serde_json::to_string(&event).map_err(|e| Failure::Run(format!("cannot write an event: {e}")))?;
-    line.push('\n');
-    out.write_all(line.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|e| Failure::Run(format!("cannot write to stdout: {e}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_read() {
-        let wish = Wish { clients: 64, warmup_s: 0.3, seconds: 2.0, seed: 7 };
-        assert_eq!(command(r#"{"do":"run","clients":64,"warmup_s":0.3,"seconds":2,"seed":7}"#), Ok(Command::Run(wish)));
-        assert_eq!(
-            command(r#"{"do":"run","clients":64,"seconds":2}"#),
-            Ok(Command::Run(Wish { warmup_s: 0.0, seed: 0, ..wish }))
-        );
-        assert_eq!(command(r#"{"do":"settle","timeout_s":5}"#), Ok(Command::Settle { timeout_s: 5.0 }));
-        assert_eq!(command(r#" {"do":"check"} "#), Ok(Command::Check));
-        assert_eq!(command(r#"{"do":"renew"}"#), Ok(Command::Renew));
+    fn refuse(wish: &Wish) -> Result<(), String> {
+        wish.refuse()
     }
 
-    #[test]
-    fn what_is_no_command_is_refused() {
-        for line in [
-            "",
-            "run",
-            "{}",
-            r#"{"do":"dance"}"#,
-            r#"{"do":"run","clients":1}"#,
-            r#"{"do":"run","clients":0,"seconds":1}"#,
-            r#"{"do":"run","clients":20000,"seconds":1}"#,
-            r#"{"do":"run","clients":1,"seconds":-1}"#,
-            r#"{"do":"run","clients":1,"seconds":1,"warmup_s":1e9}"#,
-            r#"{"do":"run","clients":1,"seconds":1,"threads":2}"#,
-            r#"{"do":"settle"}"#,
-        ] {
-            assert!(command(line).is_err(), "{line}");
-        }
+    fn run(
+        &mut self,
+        wish: Wish,
+        inbox: &mut Inbox,
+        tell: &mut dyn FnMut(Second) -> Result<(), Failure>,
+    ) -> Result<Option<Figures>, Failure> {
+        run::run(&mut self.database, self.work, wish, inbox, tell)
+    }
+
+    fn settle(&mut self, at_most: Duration, inbox: &mut Inbox) -> Result<Option<Settled>, Failure> {
+        self.database.settle(at_most, inbox)
+    }
+
+    fn renew(&mut self, inbox: &mut Inbox) -> Result<Option<Renewed>, Failure> {
+        self.database.renew(self.work.rows, self.seed, inbox)
+    }
+
+    fn check(&mut self, inbox: &mut Inbox) -> Result<Option<Checked>, Failure> {
+        self.database.check(inbox)
     }
 }

@@ -1,28 +1,21 @@
 //! The real binary, started as a person and as the lab start it. No check depends on how fast the machine is, beyond
 //! limits far above what is needed.
 
+#[allow(dead_code, reason = "each test program uses its part")]
+mod support;
+
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+use support::{LIMIT, Lab, PROGRAM, dir, number, text};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_evenkeel-embedded");
 const JEMALLOC: &str = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2";
-/// No answer takes this long on any machine.
-const LIMIT: Duration = Duration::from_secs(120);
-
-/// A path for the test of this name; nothing is there.
-fn dir(name: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-    let _ = fs::remove_dir_all(&path);
-    path
-}
 
 fn program(dir: &Path, options: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
@@ -34,105 +27,8 @@ fn output(dir: &Path, options: &[&str]) -> Output {
     program(dir, options).output().unwrap()
 }
 
-fn text(bytes: &[u8]) -> &str {
-    std::str::from_utf8(bytes).unwrap()
-}
-
-/// The program in the lab's form. Killed when dropped.
-struct Lab {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    events: Receiver<Value>,
-    ready: Value,
-}
-
-impl Lab {
-    fn start(dir: &Path, options: &[&str]) -> Lab {
-        Lab::of(program(dir, options))
-    }
-
-    fn of(mut command: Command) -> Lab {
-        command.arg("--serve").stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let (send, events) = channel();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                let event = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
-                if send.send(event).is_err() {
-                    return;
-                }
-            }
-        });
-        let mut lab = Lab { stdin: child.stdin.take(), child, events, ready: Value::Null };
-        lab.ready = lab.event("ready");
-        lab
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_raw(self.child.id() as i32)
-    }
-
-    fn line(&mut self, line: &str) {
-        writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
-    }
-
-    fn event(&self, name: &str) -> Value {
-        let event = self.events.recv_timeout(LIMIT).unwrap_or_else(|e| panic!("no '{name}' came: {e}"));
-        assert_eq!(event["event"], name, "{event}");
-        event
-    }
-
-    /// A run's seconds and its result; `at_each` sees the process at each second's report.
-    fn run(&mut self, clients: u32, seconds: f64, mut at_each: impl FnMut(&Lab)) -> (Vec<Value>, Value) {
-        self.line(
-            &json!({"do": "run", "clients": clients, "warmup_s": 0.1, "seconds": seconds, "seed": 7}).to_string(),
-        );
-        let mut parts = Vec::new();
-        for _ in 0..seconds.ceil() as usize {
-            parts.push(self.event("second"));
-            at_each(self);
-        }
-        (parts, self.event("result"))
-    }
-
-    fn check(&mut self) -> Value {
-        self.line(r#"{"do":"check"}"#);
-        self.event("checked")
-    }
-
-    /// Ends stdin and waits for the process.
-    fn end(mut self) -> ExitStatus {
-        self.stdin = None;
-        self.wait()
-    }
-
-    fn wait(&mut self) -> ExitStatus {
-        let start = Instant::now();
-        loop {
-            match self.child.try_wait().unwrap() {
-                Some(status) => return status,
-                None if start.elapsed() > LIMIT => panic!("the program does not end"),
-                None => thread::sleep(Duration::from_millis(5)),
-            }
-        }
-    }
-
-    fn threads(&self) -> u32 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        status.lines().find_map(|line| line.strip_prefix("Threads:")).unwrap().trim().parse().unwrap()
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn number(value: &Value, name: &str) -> f64 {
-    value[name].as_f64().unwrap_or_else(|| panic!("no number '{name}' in {value}"))
+fn start(dir: &Path, options: &[&str]) -> Lab {
+    Lab::of(program(dir, options))
 }
 
 /// The rows that a check found.
@@ -161,7 +57,7 @@ fn a_person_sees_a_row_for_each_client_count() {
 #[test]
 fn the_figures_of_a_run_agree_with_each_other() {
     let dir = dir("figures");
-    let mut lab = Lab::start(&dir, &["--mix", "point=3,range=1,update=2,insert=1,delete=1", "--range-rows", "10"]);
+    let mut lab = start(&dir, &["--mix", "point=3,range=1,update=2,insert=1,delete=1", "--range-rows", "10"]);
     assert!(lab.ready["tidesdb"].as_str().unwrap().starts_with("10."));
     assert_eq!((number(&lab.ready, "rows"), number(&lab.ready, "pid")), (2000.0, f64::from(lab.child.id())));
     assert!(number(&lab.ready, "prepare_s") > 0.0);
@@ -246,7 +142,7 @@ fn every_distribution_and_mix_keeps_the_account() {
 
 #[test]
 fn a_malformed_command_is_answered_and_work_goes_on() {
-    let mut lab = Lab::start(&dir("malformed"), &[]);
+    let mut lab = start(&dir("malformed"), &[]);
     for (line, word) in [
         ("nonsense", "not a command"),
         (r#"{"do":"dance"}"#, "dance"),
@@ -267,7 +163,7 @@ fn a_malformed_command_is_answered_and_work_goes_on() {
 #[test]
 fn commands_are_done_in_order_before_the_end_of_stdin_counts() {
     let dir = dir("order");
-    let mut lab = Lab::start(&dir, &[]);
+    let mut lab = start(&dir, &[]);
     lab.line(r#"{"do":"run","clients":4,"seconds":0.3}"#);
     lab.line(r#"{"do":"check"}"#);
     lab.stdin = None;
@@ -282,7 +178,7 @@ fn commands_are_done_in_order_before_the_end_of_stdin_counts() {
 fn a_signal_ends_a_run_at_once_and_cleans_up() {
     for (name, signal) in [("term", Signal::SIGTERM), ("int", Signal::SIGINT)] {
         let dir = dir(name);
-        let mut lab = Lab::start(&dir, &[]);
+        let mut lab = start(&dir, &[]);
         lab.line(r#"{"do":"run","clients":64,"seconds":3600}"#);
         lab.event("second");
         kill(lab.pid(), signal).unwrap();
@@ -352,7 +248,7 @@ fn wrong_use_is_told_apart_and_touches_nothing() {
 fn an_empty_directory_is_left_empty() {
     let dir = dir("empty");
     fs::create_dir(&dir).unwrap();
-    assert_eq!(Lab::start(&dir, &[]).end().code(), Some(0));
+    assert_eq!(start(&dir, &[]).end().code(), Some(0));
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
     fs::remove_dir(&dir).unwrap();
 }
@@ -360,7 +256,7 @@ fn an_empty_directory_is_left_empty() {
 #[test]
 fn a_directory_serves_one_process_and_what_a_killed_one_left_is_cleared() {
     let dir = dir("killed");
-    let mut first = Lab::start(&dir, &[]);
+    let mut first = start(&dir, &[]);
     let out = output(&dir, &["--seconds", "0.1"]);
     assert_eq!(out.status.code(), Some(2));
     assert!(text(&out.stderr).contains("another evenkeel-embedded uses"), "{}", text(&out.stderr));
@@ -369,7 +265,7 @@ fn a_directory_serves_one_process_and_what_a_killed_one_left_is_cleared() {
     first.wait();
     assert!(dir.exists());
 
-    let mut second = Lab::start(&dir, &[]);
+    let mut second = start(&dir, &[]);
     assert_eq!(rows(&second.check()), 2000);
     assert_eq!(second.end().code(), Some(0));
     assert!(!dir.exists());

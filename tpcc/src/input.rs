@@ -72,6 +72,13 @@ impl NewOrder {
     pub fn all_local(&self) -> bool {
         self.lines.iter().all(|line| line.supply == self.warehouse)
     }
+
+    /// Sorts the lines so that everybody asks for stock in one order, which keeps deadlocks rare. The item that is not there
+    /// stays last.
+    pub fn sort(&mut self) {
+        let known = self.lines.len() - usize::from(self.rollback);
+        self.lines[..known].sort_by_key(|line| (line.supply, line.item));
+    }
 }
 
 impl Input {

@@ -5,8 +5,8 @@ use super::shape::{Plan, Shape, Statement as Kind};
 use super::text;
 use crate::client::Client;
 use crate::reactor::Core;
-use crate::tally::Done;
 use crate::wire::{Connection, Error, Param, Server, Statement};
+use harness::tally::Done;
 use std::rc::Rc;
 use tpcc::Random;
 

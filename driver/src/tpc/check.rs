@@ -2,19 +2,9 @@
 
 use crate::control::numbers;
 use crate::wire::{Connection, Error};
+use harness::Depth;
 use tpcc::Scale;
 use tpcc::check::{Contradictions, Facts};
-
-/// How much is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Depth {
-    /// Nothing
-    None,
-    /// Totals: conditions 1 to 4, 8 and 9
-    Quick,
-    /// Row by row too: conditions 5 to 7, 10 and 12
-    Full,
-}
 
 /// How large the tables are.
 pub async fn scale(connection: &mut Connection) -> Result<Option<Scale>, Error> {

@@ -7,8 +7,8 @@ use super::procedures::{self, PROCEDURES};
 use super::statements::{ALL, FIVE, ITEMS, Sql};
 use crate::client::Client;
 use crate::reactor::Core;
-use crate::tally::Done;
 use crate::wire::{Answer, Connection, Error, Param, Server, Statement, Value};
+use harness::tally::Done;
 use std::rc::Rc;
 use std::time::Duration;
 use tpcc::input::{Delivery, Input, Line, NewOrder, OrderStatus, Payment, StockLevel, Terminal, Who};
@@ -246,9 +246,7 @@ impl Client for TpccClient {
     fn wish(&mut self) -> Input {
         let mut input = self.terminal.ask();
         if let Input::NewOrder(order) = &mut input {
-            // Everybody locks stock in one order; the item that is not there stays last.
-            let known = order.lines.len() - usize::from(order.rollback);
-            order.lines[..known].sort_by_key(|line| (line.supply, line.item));
+            order.sort();
         }
         input
     }

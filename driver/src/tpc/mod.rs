@@ -10,7 +10,7 @@ mod procedures;
 mod schema;
 mod statements;
 
-pub use check::{Depth, facts, orders, scale};
+pub use check::{facts, orders, scale};
 pub use client::TpccClient;
 pub use prepare::prepare;
 pub use procedures::{PROCEDURES, create as create_procedures};

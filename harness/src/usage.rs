@@ -2,9 +2,10 @@
 
 use crate::Failure;
 use nix::sys::resource::{UsageWho, getrusage};
+use serde::Serialize;
 use std::ops::Sub;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Usage {
     pub cpu_s: f64,
     pub voluntary_switches: i64,

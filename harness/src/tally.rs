@@ -1,15 +1,16 @@
 //! What was counted between two moments. Each thread counts for itself; whoever measures takes a thread's tally away and
 //! leaves an empty one, so what was counted before a window opened cannot be in it.
 
-use crate::event::{Figures, KindFigures, KindSecond, Latency, Second};
+use crate::event::{Figures, KindFigures, KindSecond, Latency, Minutes, Second};
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub struct Tally {
+/// `C` is the store's code for why an attempt ended.
+pub struct Tally<C> {
     pub kinds: Vec<KindTally>,
-    pub errors: BTreeMap<u16, u64>,
-    pub retries: BTreeMap<u16, u64>,
+    pub errors: BTreeMap<C, u64>,
+    pub retries: BTreeMap<C, u64>,
     pub statements: u64,
     pub rows: u64,
     /// What the transactions changed of the figure that the test's ledger follows.
@@ -31,8 +32,8 @@ pub struct Done {
     pub change: i64,
 }
 
-impl Tally {
-    pub fn new(kinds: usize) -> Tally {
+impl<C: Copy + Ord + ToString> Tally<C> {
+    pub fn new(kinds: usize) -> Tally<C> {
         // 100 ns to an hour, to three digits.
         let latency = || Histogram::new_with_bounds(100, 3_600_000_000_000, 3).expect("bounds are sound");
         Tally {
@@ -52,7 +53,7 @@ impl Tally {
         self.change += done.change;
     }
 
-    pub fn add(&mut self, other: &Tally) {
+    pub fn add(&mut self, other: &Tally<C>) {
         for (kind, more) in self.kinds.iter_mut().zip(&other.kinds) {
             kind.latency.add(&more.latency).expect("bounds are the same");
             kind.rolled_back += more.rolled_back;
@@ -92,7 +93,6 @@ impl Tally {
             p95_ms: ms(&kind.latency, 0.95),
             p99_ms: ms(&kind.latency, 0.99),
         };
-        let minutes = self.minutes(seconds);
         Second {
             at,
             seconds,
@@ -103,9 +103,7 @@ impl Tally {
             retries: self.retries.values().sum(),
             cpu_s,
             kinds: names.iter().copied().zip(self.kinds.iter().map(kind)).collect(),
-            nopm: minutes.map(|m| m.nopm),
-            tpm: minutes.map(|m| m.tpm),
-            tpmc: minutes.map(|m| m.tpmc),
+            minutes: self.minutes(seconds),
         }
     }
 
@@ -116,7 +114,6 @@ impl Tally {
             rolled_back: kind.rolled_back,
             latency_ms: latency(&kind.latency),
         };
-        let minutes = self.minutes(seconds);
         Figures {
             clients,
             seconds,
@@ -128,19 +125,8 @@ impl Tally {
             retries: self.retries.values().sum(),
             retries_by_code: by_code(&self.retries),
             kinds: names.iter().copied().zip(self.kinds.iter().map(kind)).collect(),
-            statements: self.statements,
             rows_read: self.rows,
-            rate: None,
-            nopm: minutes.map(|m| m.nopm),
-            tpm: minutes.map(|m| m.tpm),
-            tpmc: minutes.map(|m| m.tpmc),
-            cpu_s: 0.0,
-            voluntary_switches: 0,
-            involuntary_switches: 0,
-            minor_faults: 0,
-            major_faults: 0,
-            nice: 0,
-            peak_rss_bytes: 0,
+            minutes: self.minutes(seconds),
         }
     }
 
@@ -158,14 +144,7 @@ impl Tally {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Minutes {
-    nopm: f64,
-    tpm: f64,
-    tpmc: f64,
-}
-
-fn by_code(counts: &BTreeMap<u16, u64>) -> BTreeMap<String, u64> {
+fn by_code<C: ToString>(counts: &BTreeMap<C, u64>) -> BTreeMap<String, u64> {
     counts.iter().map(|(code, count)| (code.to_string(), *count)).collect()
 }
 
@@ -190,7 +169,7 @@ mod tests {
 
     #[test]
     fn tallies_add_up_and_clear() {
-        let mut total = Tally::new(5);
+        let mut total = Tally::<u16>::new(5);
         let mut second = Tally::new(5);
         for ms in 1..=100 {
             let done = Done { kind: 0, rolled_back: ms == 100, change: 1 };
@@ -204,7 +183,7 @@ mod tests {
         assert_eq!((second.transactions(), second.change, second.retries.len()), (0, 0, 0));
         let figures = total.figures(&["new_order", "payment"], 7, 60.0);
         assert_eq!((figures.transactions, figures.retries, total.change), (202, 6, 200));
-        assert_eq!((figures.nopm, figures.tpm, figures.tpmc), (Some(198.0), Some(202.0), Some(200.0)));
+        assert_eq!(figures.minutes, Some(Minutes { nopm: 198.0, tpm: 202.0, tpmc: 200.0 }));
         let orders = &figures.kinds["new_order"];
         assert_eq!((orders.count, orders.rolled_back), (200, 2));
         assert!((orders.latency_ms.p99 - 99.0).abs() < 0.1, "{}", orders.latency_ms.p99);
@@ -212,6 +191,6 @@ mod tests {
 
     #[test]
     fn a_test_of_one_kind_has_no_orders() {
-        assert_eq!(Tally::new(1).figures(&["transaction"], 1, 1.0).nopm, None);
+        assert_eq!(Tally::<u16>::new(1).figures(&["transaction"], 1, 1.0).minutes, None);
     }
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::io::BufRead;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 enum Message {
     Line(String),
@@ -54,6 +54,8 @@ impl Nudge {
 }
 
 impl Inbox {
+    /// Takes the signals over by a handler, whichever thread the kernel chooses: a preloaded heap may have started threads
+    /// before this program could block anything in them.
     pub fn open() -> Result<Inbox, Failure> {
         let mut signals =
             Signals::new([SIGINT, SIGTERM]).map_err(|e| Failure::Run(format!("cannot handle signals: {e}")))?;
@@ -77,6 +79,7 @@ impl Inbox {
             let mut stdin = std::io::stdin().lock();
             let mut line = Vec::new();
             while stdin.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+                // What is not UTF-8 is no JSON either, and is refused there.
                 let _ = told.send(Message::Line(String::from_utf8_lossy(&line).into_owned()));
                 line.clear();
             }
@@ -88,7 +91,7 @@ impl Inbox {
         Nudge(self.sender.clone())
     }
 
-    pub fn next(&mut self) -> Next {
+    pub fn read(&mut self) -> Next {
         loop {
             if self.stopped {
                 return Next::End;
@@ -111,6 +114,18 @@ impl Inbox {
             }
         }
         Woken::Signal
+    }
+
+    /// Waits so long, whoever nudges; false as soon as a signal came.
+    pub fn wait(&mut self, duration: Duration) -> bool {
+        let until = Instant::now() + duration;
+        loop {
+            match self.wait_until(until) {
+                Woken::Time => return true,
+                Woken::Signal => return false,
+                Woken::Nudge => {}
+            }
+        }
     }
 
     /// Whether a signal came; does not wait.
