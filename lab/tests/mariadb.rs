@@ -299,3 +299,29 @@ fn tpcc_under_the_labs_own_driver() {
     assert!(f.tpm > f.nopm, "all transactions are more than new orders");
     hold(&server.stop().unwrap());
 }
+
+#[test]
+fn a_plugin_by_its_path() {
+    let name = "plugin";
+    let Some(bench) = Bench::new(name) else { return };
+    let packaged = Path::new("/usr/lib/mysql/plugin/ha_rocksdb.so");
+    if !packaged.exists() {
+        println!("skipped: {name}: mariadb-plugin-rocksdb is not installed");
+        return;
+    }
+    let own = bench.dir.join("ha_rocksdb.so");
+    fs::copy(packaged, &own).unwrap();
+    let target = target("", "");
+    let cell = Cell { engine: own.display().to_string(), ..cell("oltp_read_only") };
+    let programs = target.programs(&cell).unwrap();
+    assert!(programs.iter().any(|p| p.path == own.canonicalize().unwrap()), "{programs:?}");
+    let (heap, dirs) = (heaps::glibc(), bench.dirs());
+    let mut server = target.start(&bench.setting(&dirs, &cell, &heap)).unwrap();
+    let proofs = server.proofs().unwrap();
+    hold(&proofs);
+    assert_eq!(proof(&proofs, "engine of the test's tables").wanted, "ROCKSDB");
+    hold(&server.stop().unwrap());
+    let missing = Cell { engine: "/none/ha_x.so".into(), ..cell };
+    let error = target.programs(&missing).unwrap_err().to_string();
+    assert!(error.contains("engine /none/ha_x.so"), "{error}");
+}

@@ -4,23 +4,43 @@ use super::prefix::Prefix;
 use crate::wrong::wrong;
 use anyhow::Result;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Engine {
     /// As `CREATE TABLE` and information_schema name it.
     pub sql: String,
-    /// The plugin that brings it, and its package.
-    plugin: Option<(&'static str, &'static str)>,
+    plugin: Option<Plugin>,
+}
+
+/// The library that brings an engine.
+#[derive(Clone, Debug, PartialEq)]
+enum Plugin {
+    /// One of a package: library and package.
+    Packaged(&'static str, &'static str),
+    /// One of a person's own.
+    At(PathBuf),
+}
+
+/// What the server must be told of a plugin.
+pub struct Loaded {
+    pub path: PathBuf,
+    /// Options of the configuration, by name.
+    pub options: Vec<(&'static str, String)>,
 }
 
 impl Engine {
-    /// Nothing stands for InnoDB.
+    /// Nothing stands for InnoDB; the path of `ha_NAME.so` for the engine NAME.
     pub fn of(name: &str) -> Engine {
+        if let Some(sql) = name.strip_suffix(".so").and_then(|n| n.rsplit('/').next()?.strip_prefix("ha_")) {
+            return Engine { sql: sql.to_uppercase(), plugin: Some(Plugin::At(name.into())) };
+        }
         match name.to_ascii_lowercase().as_str() {
             "" | "innodb" => Engine { sql: "InnoDB".into(), plugin: None },
-            "myrocks" | "rocksdb" => {
-                Engine { sql: "ROCKSDB".into(), plugin: Some(("ha_rocksdb", "mariadb-plugin-rocksdb")) }
-            }
+            "myrocks" | "rocksdb" => Engine {
+                sql: "ROCKSDB".into(),
+                plugin: Some(Plugin::Packaged("ha_rocksdb.so", "mariadb-plugin-rocksdb")),
+            },
             "aria" => Engine { sql: "Aria".into(), plugin: None },
             _ => Engine { sql: name.into(), plugin: None },
         }
@@ -52,12 +72,27 @@ impl Engine {
     }
 
     /// What the server must load; an error that names the package if it is not there.
-    pub fn load(&self, prefix: &Prefix) -> Result<Option<&'static str>> {
-        let Some((plugin, package)) = self.plugin else { return Ok(None) };
-        if prefix.plugin(&format!("{plugin}.so")).is_none() {
-            let root = prefix.root.display();
-            return Err(wrong(format!("{plugin}.so is not among the plugins of {root}; apt-get install {package}")));
+    pub fn load(&self, prefix: &Prefix) -> Result<Option<Loaded>> {
+        match &self.plugin {
+            None => Ok(None),
+            Some(Plugin::Packaged(library, package)) => {
+                let path = prefix.plugin(library).ok_or_else(|| {
+                    let root = prefix.root.display();
+                    wrong(format!("{library} is not among the plugins of {root}; apt-get install {package}"))
+                })?;
+                Ok(Some(Loaded { path, options: vec![("plugin_load_add", library.trim_end_matches(".so").into())] }))
+            }
+            Some(Plugin::At(path)) => {
+                let path = path.canonicalize().map_err(|e| wrong(format!("engine {}: {e}", path.display())))?;
+                let (folder, library) = (path.parent().unwrap_or(Path::new("/")), path.file_name().unwrap_or_default());
+                let options = vec![
+                    ("plugin_dir", folder.display().to_string()),
+                    ("plugin_load_add", library.to_string_lossy().into_owned()),
+                    // The server would refuse one that calls itself less than it is.
+                    ("plugin_maturity", "unknown".to_string()),
+                ];
+                Ok(Some(Loaded { path, options }))
+            }
         }
-        Ok(Some(plugin))
     }
 }

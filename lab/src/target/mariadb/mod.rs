@@ -13,6 +13,7 @@ mod life;
 mod prefix;
 pub(crate) mod sql;
 
+use super::embedded::Embedded;
 use super::process::Process;
 use super::{Program, Server, Setting};
 use crate::digest;
@@ -42,7 +43,12 @@ use std::time::{Duration, Instant};
 const START: Duration = Duration::from_secs(120);
 const STOP: Duration = Duration::from_secs(120);
 
+/// TPC-C on TidesDB is no server's: its cells are for the embedded target.
+const TIDESDB: &str = "TidesDB";
+
 pub struct Mariadb {
+    /// Where an experiment compares TidesDB with the server's engines.
+    tidesdb: Option<Embedded>,
     wish: Wish,
     load: Load,
     folder: PathBuf,
@@ -51,12 +57,25 @@ pub struct Mariadb {
 
 impl Mariadb {
     pub fn new(wish: &Wish, experiment: &Experiment) -> Result<Mariadb> {
+        let is_tidesdb = |e: &toml::Spanned<String>| e.get_ref() == TIDESDB;
+        let tidesdb = experiment.factors.engine.iter().any(is_tidesdb);
+        if tidesdb && experiment.load.tests.iter().any(|t| t.get_ref() != TPCC) {
+            return Err(wrong(format!(
+                "factors.engine: {TIDESDB} by itself knows only the test {TPCC}; else name its plugin"
+            )));
+        }
         Ok(Mariadb {
+            tidesdb: tidesdb.then(|| Embedded::new(&Default::default(), &experiment.load)).transpose()?,
             wish: wish.clone(),
             load: experiment.load.clone(),
             folder: experiment.folder.clone(),
             driver: load::find(&experiment.load)?.into(),
         })
+    }
+
+    /// An engine's name, or the path of its plugin made whole.
+    fn beside(&self, engine: &str) -> String {
+        if engine.contains('/') { self.folder.join(engine).display().to_string() } else { engine.to_string() }
     }
 
     fn fragment(&self, cell: &Cell) -> Option<PathBuf> {
@@ -76,12 +95,12 @@ impl Mariadb {
     /// Everything that a cell fixes, looked up and checked.
     fn kit(&self, cell: &Cell) -> Result<Kit> {
         let prefix = prefix::find(&cell.server)?;
-        let engine = Engine::of(&cell.engine);
+        let engine = Engine::of(&self.beside(&cell.engine));
         let plugin = engine.load(&prefix)?;
         let fragment = self.fragment(cell);
         let mut config = Config::new(&self.wish.options, fragment.as_deref())?;
-        if let Some(plugin) = plugin {
-            config.need("plugin_load_add", plugin);
+        for (name, value) in plugin.into_iter().flat_map(|p| p.options) {
+            config.need(name, value);
         }
         Ok(Kit { prefix, engine, config, as_published: self.wish.as_published })
     }
@@ -196,8 +215,18 @@ struct Kit {
     as_published: bool,
 }
 
+impl Mariadb {
+    /// The target of a cell that is not for a server.
+    fn elsewhere(&self, cell: &Cell) -> Option<&Embedded> {
+        self.tidesdb.as_ref().filter(|_| cell.engine == TIDESDB)
+    }
+}
+
 impl super::Target for Mariadb {
     fn programs(&self, cell: &Cell) -> Result<Vec<Program>> {
+        if let Some(tidesdb) = self.elsewhere(cell) {
+            return tidesdb.programs(cell);
+        }
         let kit = self.kit(cell)?;
         let name = if cell.server.is_empty() { "server".into() } else { format!("server {}", cell.server) };
         let mut programs = vec![
@@ -205,8 +234,7 @@ impl super::Target for Mariadb {
             Program { what: "load".into(), path: self.driver.program().to_path_buf() },
         ];
         if let Some(plugin) = kit.engine.load(&kit.prefix)? {
-            let path = kit.prefix.plugin(&format!("{plugin}.so")).context("the plugin was here")?;
-            programs.push(Program { what: format!("plugin {plugin}"), path });
+            programs.push(Program { what: format!("plugin {}", kit.engine.sql), path: plugin.path });
         }
         if let Some(path) = self.fragment(cell) {
             programs.push(Program { what: format!("config {}", cell.config), path });
@@ -218,6 +246,9 @@ impl super::Target for Mariadb {
     }
 
     fn bindings(&self, setting: &Setting) -> Result<Vec<Proof>> {
+        if let Some(tidesdb) = self.elsewhere(setting.cell) {
+            return tidesdb.bindings(setting);
+        }
         let kit = self.kit(setting.cell)?;
         let data = setting.dir.join("probe");
         data::copy(&self.installed(setting.store, &kit)?, &data)?;
@@ -228,6 +259,9 @@ impl super::Target for Mariadb {
     }
 
     fn start(&self, setting: &Setting) -> Result<Box<dyn Server>> {
+        if let Some(tidesdb) = self.elsewhere(setting.cell) {
+            return tidesdb.start(setting);
+        }
         let kit = self.kit(setting.cell)?;
         let data = setting.dir.join("data");
         let from = match self.load.prepare {
