@@ -50,7 +50,7 @@ fi
 suite "the library as a black box, in C, C++ and real programs" cargo test --release -p checks
 
 suite "the lab: analysis, report, targets" cargo test -p lab -- --show-output
-suite "TPC-C and the driver" cargo test -p tpcc -p evenkeel-driver -- --show-output
+suite "TPC-C and the driver" cargo test -p tpcc -p harness -p evenkeel-driver -- --show-output
 suite "the embedded load" cargo test -p evenkeel-embedded -p control -- --show-output
 suite "the command as a black box" cargo test -p cli -- --show-output
 
