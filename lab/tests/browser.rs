@@ -4,8 +4,11 @@
 mod invented;
 
 use invented::Sweep;
-use lab::analysis::{Question, analyse};
+use lab::analysis::{Analysis, Question, analyse};
+use lab::profile::collect::Stacks;
+use lab::profile::{Kind, folded};
 use lab::report::{self, Page};
+use lab::why::{self, Asked, Spot, Taken, Why};
 use serde_json::Value;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -59,6 +62,29 @@ const AFTER: &str = "<script>
   $('#log-0').click();
   const log = $$('figure.main svg.chart').find(shown);
   told.log = [log !== chart, log.querySelector('.unit').textContent, $$('figure.main polyline').filter(shown).length];
+
+  // The flamegraphs: in colours without the script, with it searched and zoomed into.
+  told.flames = $$('svg.flame').length;
+  const holder = $$('details.flames').find((d) => d.querySelector('.by-inclusive'));
+  holder.open = true;
+  const flame = holder.querySelector('svg.flame');
+  const boxOf = (name) => [...flame.querySelectorAll('g')].find((g) => g.querySelector('title').textContent.startsWith(name));
+  const fill = (name) => getComputedStyle(boxOf(name).querySelector('rect')).fill;
+  const own = fill('libc.so.6!malloc');
+  holder.querySelector('.by-inclusive').click();
+  told.colours = own !== fill('libc.so.6!malloc') && own !== fill('mariadbd!do_command');
+  const find = holder.querySelector('.find');
+  find.value = 'MALLOC';
+  find.dispatchEvent(new Event('input'));
+  told.found = [holder.querySelector('.found').textContent, flame.querySelectorAll('.lit').length];
+  find.value = '';
+  find.dispatchEvent(new Event('input'));
+  const wide = (name) => Number(boxOf(name).querySelector('rect').getAttribute('width'));
+  const before = wide('libc.so.6!malloc');
+  boxOf('libc.so.6!malloc').dispatchEvent(new MouseEvent('click', { bubbles: true }));
+  told.zoom = [before < 1160, wide('libc.so.6!malloc'), boxOf('mariadbd!row_search_mvcc').classList.contains('gone')];
+  flame.querySelector('.all').dispatchEvent(new MouseEvent('click', { bubbles: true }));
+  told.back = [Math.abs(wide('libc.so.6!malloc') - before) < 0.1, flame.querySelectorAll('.gone').length];
   told.errors = errors;
   parent.postMessage(told, '*');
 </script>";
@@ -74,15 +100,47 @@ fn page() -> String {
     let records = Sweep::default().records();
     let question = Question { title: invented::TITLE.into(), baseline: None, margin: None, twins: vec![] };
     let analysis = analyse(&question, &records);
+    let why = why(&analysis);
     report::html(&Page {
         analysis: &analysis,
-        why: None,
+        why: Some(&why),
         records: &records,
         experiment_toml: invented::EXPERIMENT,
         environment: &invented::environment(),
         folder: "results/synthetic",
         redo: &[],
     })
+}
+
+/// Profiles of the first test's baseline and of one that loses to it.
+fn why(analysis: &Analysis) -> Why {
+    let test = &analysis.tests[0];
+    let is_twin = |_: &str| false;
+    let asked = Asked { is_twin: &is_twin, cpus: Some(2) };
+    let loss = why::losses(test, asked).remove(0);
+    let spot = |variant: &str, malloc: u64| {
+        let root = "libc.so.6!start_thread;mariadbd!do_command";
+        let text =
+            format!("{root};mariadbd!row_search_mvcc 900\n{root};libc.so.6!malloc;libc.so.6!_int_malloc {malloc}\n");
+        let profile = folded::read("invented", &text).expect("stacks");
+        let stacks = Stacks {
+            kind: Kind::Cpu,
+            file: "profiles/x.cpu.folded".into(),
+            samples: profile.total(),
+            lost: 0,
+            nowhere: 0,
+            each: 1e-3,
+            seconds: 1.0,
+            unwound: "dwarf".into(),
+        };
+        let taken = Taken { rounds: vec![profile], stacks: vec![stacks], transactions: vec![1000.0] };
+        let views = [(Kind::Cpu, taken)].into();
+        Spot { test: test.test.clone(), variant: variant.into(), clients: loss.clients, views, ..Spot::default() }
+    };
+    let beside = loss.beside.clone().expect("another variant");
+    let spots = vec![spot(&loss.variant, 800), spot(&beside, 20)];
+    let answers = why::answers(&analysis.tests, &spots, None, asked);
+    Why { answers, spots, tolls: Vec::new() }
 }
 
 /// What a browser made of a file: its document once all scripts ran, and what it logged.
@@ -170,6 +228,12 @@ fn a_reader_can_use_the_page() {
         assert!(!without.contains("mimalloc") && without.contains("glibc"), "{without}");
         assert_eq!(t["on"], serde_json::json!([10, "true"]));
         assert_eq!(t["log"], serde_json::json!([true, "transactions/s, log scale", 10]));
+
+        assert_eq!(t["flames"], 2, "of the loser, and of what stands beside it");
+        assert_eq!(t["colours"], true, "the change has a colour of its own");
+        assert_eq!(t["found"], serde_json::json!(["47.1 % in 2 boxes", 2]));
+        assert_eq!(t["zoom"], serde_json::json!([true, 1160, true]));
+        assert_eq!(t["back"], serde_json::json!([true, 0]));
     }
     assert!(told.iter().any(|t| t["width"] == 360) && told.iter().any(|t| t["width"] == 1600));
     std::fs::remove_dir_all(&folder).expect("removed");
