@@ -57,6 +57,16 @@ pub fn name(spot: &Spot) -> String {
     format!("{}, {}", spot.variant, clients(spot.clients))
 }
 
+/// The head of a column of figures: a profile that lost too much says so beside each of them.
+fn head(spot: &Spot, kind: Kind) -> String {
+    // Times away come from the same recording as switches.
+    let recorded = if kind == Kind::OffCpu { Kind::Switches } else { kind };
+    match spot.taken(recorded).filter(|t| t.lost_too_much()) {
+        Some(taken) => format!("{} (lost {})", name(spot), percent(taken.lost_share())),
+        None => name(spot),
+    }
+}
+
 /// What each cause costs a transaction, for every spot of a test along the clients.
 pub fn causes(why: &Why, test: &str, kind: Kind) -> Option<Table> {
     let mut spots: Vec<&Spot> = why.spots.iter().filter(|s| s.test == test && s.taken(kind).is_some()).collect();
@@ -89,7 +99,7 @@ pub fn causes(why: &Why, test: &str, kind: Kind) -> Option<Table> {
     Some(Table {
         title: title.into(),
         note: note.into(),
-        head: std::iter::once("cause".to_string()).chain(spots.iter().map(|s| name(s))).collect(),
+        head: std::iter::once("cause".to_string()).chain(spots.iter().map(|s| head(s, kind))).collect(),
         rows,
     })
 }
@@ -169,7 +179,7 @@ fn compared(
 /// The rounds and the names of some spots.
 fn columns<'a>(spots: &[&'a Spot], kind: Kind) -> (Vec<Vec<&'a Profile>>, Vec<String>) {
     let rounds = |s: &&'a Spot| s.taken(kind).map(|t| t.profiles()).unwrap_or_default();
-    (spots.iter().map(rounds).collect(), spots.iter().map(|s| name(s)).collect())
+    (spots.iter().map(rounds).collect(), spots.iter().map(|s| head(s, kind)).collect())
 }
 
 fn columns_of(profiles: &[(String, Profile)]) -> (Vec<Vec<&Profile>>, Vec<String>) {
@@ -244,11 +254,11 @@ pub fn quality(why: &Why, test: &str) -> Vec<String> {
             }
             let lost = if taken.lost_too_much() { "lost too much: " } else { "" };
             words.push(format!(
-                "{}: {} samples of {} in {} rounds, by {}; {lost}{} lost; {} of the stacks end nowhere.",
+                "{}: {} samples of {} in {}, by {}; {lost}{} lost; {} of the stacks end nowhere.",
                 name(spot),
                 taken.samples(),
                 weight(*kind),
-                taken.rounds.len(),
+                super::words::counted(taken.rounds.len(), "round", "rounds"),
                 taken.stacks.first().map_or("?", |s| s.unwound.as_str()),
                 percent(taken.lost_share()),
                 percent(taken.nowhere_share())

@@ -92,7 +92,7 @@ pub(super) struct Column {
 
 impl Column {
     pub(super) fn new(head: &str) -> Self {
-        let head = cut(&clean(head), 24);
+        let head = cut(&clean(head), 40);
         Self { width: head.width(), head, cells: vec![], left: false }
     }
 
