@@ -92,7 +92,12 @@ pub(super) struct Column {
 
 impl Column {
     pub(super) fn new(head: &str) -> Self {
-        let head = cut(&clean(head), 40);
+        Column::with_head(head, 24)
+    }
+
+    /// Whose head may take so much.
+    pub(super) fn with_head(head: &str, most: usize) -> Self {
+        let head = cut(&clean(head), most);
         Self { width: head.width(), head, cells: vec![], left: false }
     }
 

@@ -1,6 +1,6 @@
 //! Why, for a terminal: the answer of each test, its three legs, and the tables behind them.
 
-use super::out::{Column, Out, Style, Text, cut};
+use super::out::{Column, GAP, Out, Style, Text, cut};
 use crate::profile::table::View;
 use crate::profile::{Kind, Profile};
 use crate::report::Page;
@@ -102,7 +102,7 @@ fn show(out: &mut Out, table: Option<Table>) {
         .iter()
         .enumerate()
         .map(|(i, head)| {
-            let mut column = Column::new(head);
+            let mut column = Column::with_head(head, out.width.saturating_sub(room + GAP).clamp(8, 40));
             column.cells = table.rows.iter().map(|r| Text::of(r.cells[i].clone(), style(r.quiet))).collect();
             column.fit();
             column
