@@ -4,6 +4,7 @@
 #   make test       every check; ends with "N passed, N failed, N skipped"
 #   make selftest   whether the lab can be trusted here: a bad heap must come out worse, glibc against itself must not
 #   make bench      the heap's whole set against every peer; figures go to heap/bench/results/
+#   make controls   whether why blames a bad heap, and only that: ten minutes of a real MariaDB
 #   make bars       what the lab itself costs: its watcher, a report, an analysis
 #   make soak       the heap's long forms: 3,000 forks, long stress, in both modes
 #   make fuzz       cargo-fuzz on the heap, TIME seconds for each target (60)
@@ -15,7 +16,7 @@ TIME ?= 60
 LIB := target/release/libevenkeel.so
 TO := $(DESTDIR)$(PREFIX)
 
-.PHONY: all heap lab setup try selftest test bench bars peers soak fuzz miri install uninstall clean
+.PHONY: all heap lab setup try selftest controls test bench bars peers soak fuzz miri install uninstall clean
 
 all: heap lab
 
@@ -50,6 +51,9 @@ bench: peers
 
 bars: lab
 	$(CARGO) test --release -p cli --test bars -- --ignored --nocapture --test-threads 1
+
+controls: lab
+	$(CARGO) test --release -p cli --test controls -- --ignored --nocapture --test-threads 1
 
 soak: heap
 	SOAK=1 RUSTFLAGS="--cfg delays" CARGO_TARGET_DIR=target/delays $(CARGO) test --release -p heap --test stress
