@@ -181,13 +181,18 @@ const TPROCC: [(&str, &str); 16] = [
     ("230301", "tcmalloc"),
 ];
 
-fn tprocc() -> Analysis {
+fn tprocc_files() -> Imported {
     let names: Vec<String> =
         TPROCC.iter().map(|(time, _)| format!("tidesdb-tprocc/hammerdb_results_20260422_{time}.csv")).collect();
     let files: Vec<(&str, Option<&str>)> =
         names.iter().zip(TPROCC).map(|(name, (_, heap))| (name.as_str(), Some(heap))).collect();
     let imported = read(&files);
     assert_eq!(imported.records.len(), 16);
+    imported
+}
+
+fn tprocc() -> Analysis {
+    let imported = tprocc_files();
     analyse(&imported.question, &imported.records)
 }
 
@@ -230,6 +235,20 @@ fn tidesdb_is_far_slower_under_mimalloc_and_faster_under_jemalloc_and_tcmalloc()
         assert_eq!(c.verdict, Verdict::Better, "{c:?}");
         assert!(c.change.median > 0.08 && c.change.median < 0.095, "{c:?}");
     }
+}
+
+/// As the article says it: against jemalloc.
+#[test]
+fn tidesdb_with_mimalloc_is_43_percent_under_jemalloc_and_tcmalloc_is_its_equal() {
+    let imported = tprocc_files();
+    let question = Question { baseline: Some("jemalloc".into()), ..imported.question };
+    let a = analyse(&question, &imported.records);
+    let t = test(&a, "TPC-C, TidesDB");
+    let c = of(t, "mimalloc", Metric::NewOrders)[0];
+    assert_eq!(c.verdict, Verdict::Worse);
+    assert!((c.change.median + 0.43).abs() < 0.005, "{c:?}");
+    let c = of(t, "tcmalloc", Metric::NewOrders)[0];
+    assert!(c.verdict == Verdict::Equivalent && c.change.median.abs() < 0.01, "{c:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::{Ended, screen};
 use anyhow::{Context, Result};
 use lab::analysis::{Analysis, analyse};
 use lab::bundle::{Bundle, Planned};
+use lab::digest;
 use lab::experiment::Changes;
 use lab::import::{Imported, Source, import};
 use lab::judge::{self, Judged};
@@ -47,13 +48,18 @@ pub fn run(args: &Args) -> Result<Ended> {
             _ => (None, file.as_str()),
         };
         let text = fs::read_to_string(path).map_err(|e| wrong(format!("{path}: {e}")))?;
+        if text.lines().next().is_some_and(|head| head.split(',').any(|c| c.trim() == "frame")) {
+            return Err(wrong(format!("{path} is a table of frames, not of a sweep; `evenkeel why {path}` reads it")));
+        }
         read.push((heap, path, text));
     }
+    let sums = verified(&read.iter().map(|(_, path, _)| Path::new(*path)).collect::<Vec<_>>())?;
     let sources: Vec<Source> = read.iter().map(|(heap, path, text)| Source { path, text, heap: *heap }).collect();
     let mut imported = import(&sources).map_err(|e| wrong(e.to_string()))?;
     if let Some(margin) = args.margin.filter(|m| !(0.0..1.0).contains(m)) {
         return Err(wrong(format!("--margin {margin} is no fraction: 0.05 means 5 %")));
     }
+    imported.notes.extend(sums);
     imported.question.margin = args.margin.or(imported.question.margin);
     if let Some(name) = &args.baseline {
         imported.question.baseline = Some(name.clone());
@@ -77,6 +83,28 @@ pub fn run(args: &Args) -> Result<Ended> {
         }
     }
     Ok(Ended::Fine)
+}
+
+/// Where a SHA256SUMS lies beside the files (as `sha256sum` writes it), each must be what it says: a note if so, an error if not.
+fn verified(files: &[&Path]) -> Result<Option<String>> {
+    let mut found = 0;
+    for file in files {
+        let sums = file.with_file_name("SHA256SUMS");
+        let Ok(text) = fs::read_to_string(&sums) else { continue };
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let wanted = text.lines().find_map(|l| l.split_once("  ").filter(|(_, n)| *n == name).map(|(hash, _)| hash));
+        let Some(wanted) = wanted else { continue };
+        if digest::of_file(file)? != wanted {
+            return Err(wrong(format!(
+                "{} is not the file that {} names: its SHA-256 differs",
+                file.display(),
+                sums.display()
+            )));
+        }
+        found += 1;
+    }
+    let all = if found == files.len() { String::new() } else { format!(" of {}", files.len()) };
+    Ok((found > 0).then(|| format!("{found}{all} files have the SHA-256 that the SHA256SUMS beside them says.")))
 }
 
 fn show(judged: &Judged) -> Result<()> {
