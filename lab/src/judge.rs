@@ -83,7 +83,8 @@ fn why(
     let naming = naming(planned, records);
     let spots = why::spots(profiled, &naming, &|file| stacks.get(file).cloned());
     let is_twin = |variant: &str| planned.question.twins.iter().any(|(_, twin)| twin == variant);
-    let answers = why::answers(&analysis.tests, &spots, None, Asked { is_twin: &is_twin, cpus: cpus(environment) });
+    let asked = Asked { is_twin: &is_twin, cpus: cpus(environment), heap_alone: naming.is_heap_alone() };
+    let answers = why::answers(&analysis.tests, &spots, None, asked);
     Ok(Why { answers, spots, tolls: why::tolls(profiled) })
 }
 
@@ -132,9 +133,10 @@ impl Judged {
 
     /// The cells that are worth a profile; or those of the variants and client counts that are named.
     pub fn to_profile(&self, variants: &[String], clients: &[u32]) -> Vec<Cell> {
-        let asked = Asked { is_twin: &|v| self.is_twin(v), cpus: cpus(&self.environment) };
-        let chosen = why::choose(&self.analysis.tests, asked);
         let naming = naming(&self.planned, &self.records);
+        let asked =
+            Asked { is_twin: &|v| self.is_twin(v), cpus: cpus(&self.environment), heap_alone: naming.is_heap_alone() };
+        let chosen = why::choose(&self.analysis.tests, asked);
         let is_chosen = |cell: &Cell| {
             let (test, variant) = (naming.test(cell), naming.variant(cell));
             let of_variant = |v: &String| chosen.iter().any(|c| c.test == test && c.variant == *v);

@@ -116,7 +116,7 @@ fn page() -> String {
 fn why(analysis: &Analysis) -> Why {
     let test = &analysis.tests[0];
     let is_twin = |_: &str| false;
-    let asked = Asked { is_twin: &is_twin, cpus: Some(2) };
+    let asked = Asked { is_twin: &is_twin, cpus: Some(2), heap_alone: true };
     let loss = why::losses(test, asked).remove(0);
     let spot = |variant: &str, malloc: u64| {
         let root = "libc.so.6!start_thread;mariadbd!do_command";

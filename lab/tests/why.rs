@@ -9,7 +9,7 @@ use lab::profile::collect::{Profiled, Stacks};
 use lab::profile::symbols::Symbols;
 use lab::profile::table::{View, compare};
 use lab::profile::{Kind, Profile, folded, script};
-use lab::record::{Cell, Figures, Record};
+use lab::record::{Cell, Factor, Figures, Record};
 use lab::why::{self, Answer, Asked, Blame, Sheet};
 use std::collections::HashMap;
 
@@ -105,7 +105,8 @@ fn the_nt_heap_is_to_blame_for_its_cliffs_and_point_select_has_none() {
     let (analysis, sheet) = segment_heap();
     let share = |v: &str| (1000.0 * sheet.heap_share(v).unwrap()).round() / 10.0;
     assert_eq!((share("nt-heap"), share("small-blocks"), share("segment-heap")), (51.5, 51.3, 2.4));
-    let answers = why::answers(&analysis.tests, &[], Some(&sheet), Asked { is_twin: &|_| false, cpus: None });
+    let answers =
+        why::answers(&analysis.tests, &[], Some(&sheet), Asked { is_twin: &|_| false, cpus: None, heap_alone: true });
     let of = |test: &str| answers.iter().find(|a| a.test.starts_with(test) && a.test.contains("12900K")).unwrap();
     for test in ["oltp_read_only", "oltp_read_write"] {
         let answer = of(test);
@@ -143,6 +144,8 @@ fn a_renamed_mutex_is_one_row_and_what_remains_is_less_sleeping_and_more_busy_wa
 
 /// A sweep of two heaps at 8 and 64 clients, and the profiles of its cells: what 1,000 transactions burn, by stack.
 struct Invented {
+    /// What the two names are values of.
+    factor: Factor,
     tps: HashMap<(&'static str, u32), f64>,
     stacks: HashMap<(&'static str, u32), Vec<(&'static str, u64)>>,
 }
@@ -154,11 +157,13 @@ const LATCH: &str =
     "libc.so.6!start_thread;mariadbd!do_command;mariadbd!dispatch_command;mariadbd!sux_lock<ssux_lock>::s_lock";
 
 impl Invented {
-    fn record(heap: &str, clients: u32, round: u32, tps: f64) -> Record {
+    fn record(&self, heap: &str, clients: u32, round: u32, tps: f64) -> Record {
         let noise = 1.0 + 0.004 * (f64::from(round) - 3.0);
+        let mut cell = Cell { test: "oltp".into(), clients, ..Cell::default() };
+        *self.factor.of_mut(&mut cell) = heap.into();
         Record {
             trial: format!("{heap}-{clients}-{round}"),
-            cell: Cell { test: "oltp".into(), heap: heap.into(), clients, ..Cell::default() },
+            cell,
             round,
             figures: Figures { tps: Some(tps * noise), ..Figures::default() },
             ..synthetic::record(heap, clients, round, tps)
@@ -173,7 +178,7 @@ impl Invented {
             for heap in ["glibc", "other"] {
                 for clients in [8, 64] {
                     let tps = self.tps[&(heap, clients)];
-                    records.push(Self::record(heap, clients, round, tps));
+                    records.push(self.record(heap, clients, round, tps));
                     let Some(stacks) = self.stacks.get(&(heap, clients)).filter(|_| round < 3) else { continue };
                     let file = format!("{heap}-{clients}-{round}");
                     let text: String = stacks.iter().map(|(s, w)| format!("{s} {w}\n")).collect();
@@ -192,7 +197,7 @@ impl Invented {
                     };
                     files.insert(file, profile);
                     let profile = Profiled { stacks: vec![stacks], phases: Vec::new() };
-                    profiled.push(Record { profile: Some(profile), ..Self::record(heap, clients, round, tps) });
+                    profiled.push(Record { profile: Some(profile), ..self.record(heap, clients, round, tps) });
                 }
             }
         }
@@ -201,7 +206,8 @@ impl Invented {
         let analysis = analyse(&question, &records);
         let naming = Naming::of(&records.iter().collect::<Vec<_>>(), Some("glibc"));
         let spots = why::spots(&profiled, &naming, &|file| files.get(file).cloned());
-        why::answers(&analysis.tests, &spots, None, Asked { is_twin: &|_| false, cpus: Some(2) }).remove(0)
+        let asked = Asked { is_twin: &|_| false, cpus: Some(2), heap_alone: naming.is_heap_alone() };
+        why::answers(&analysis.tests, &spots, None, asked).remove(0)
     }
 }
 
@@ -212,6 +218,7 @@ fn tps(a: [f64; 2], b: [f64; 2]) -> HashMap<(&'static str, u32), f64> {
 #[test]
 fn a_heap_whose_frames_grow_with_its_loss_is_to_blame() {
     let answer = Invented {
+        factor: Factor::Heap,
         tps: tps([2000.0, 2000.0], [2000.0, 1000.0]),
         stacks: [
             (("glibc", 64), vec![(SELECT, 900), (MALLOC, 30)]),
@@ -226,8 +233,28 @@ fn a_heap_whose_frames_grow_with_its_loss_is_to_blame() {
 }
 
 #[test]
+fn what_engines_or_servers_differ_by_is_never_the_heaps() {
+    for factor in [Factor::Engine, Factor::Server, Factor::Config] {
+        let answer = Invented {
+            factor,
+            tps: tps([2000.0, 2000.0], [2000.0, 1000.0]),
+            stacks: [
+                (("glibc", 64), vec![(SELECT, 900), (MALLOC, 30)]),
+                (("other", 64), vec![(SELECT, 910), (MALLOC, 900)]),
+            ]
+            .into(),
+        }
+        .answer();
+        assert_eq!(answer.blame, Blame::Open, "{}", answer.sentence);
+        assert_eq!(answer.legs[1].holds, None);
+        assert!(!answer.sentence.contains("only the heap differs"), "{}", answer.sentence);
+    }
+}
+
+#[test]
 fn a_loss_that_goes_with_the_heap_but_is_not_in_its_frames_is_not_the_heaps() {
     let answer = Invented {
+        factor: Factor::Heap,
         tps: tps([2000.0, 2000.0], [2000.0, 1000.0]),
         stacks: [
             (("glibc", 64), vec![(SELECT, 900), (MALLOC, 30), (LATCH, 20)]),
@@ -244,6 +271,7 @@ fn a_loss_that_goes_with_the_heap_but_is_not_in_its_frames_is_not_the_heaps() {
 #[test]
 fn what_falls_alike_under_every_heap_is_not_the_heaps() {
     let answer = Invented {
+        factor: Factor::Heap,
         tps: tps([2000.0, 1000.0], [2050.0, 1010.0]),
         stacks: [
             (("glibc", 8), vec![(SELECT, 450), (MALLOC, 20)]),
@@ -260,13 +288,17 @@ fn what_falls_alike_under_every_heap_is_not_the_heaps() {
 
 #[test]
 fn without_profiles_the_third_leg_is_open() {
-    let answer = Invented { tps: tps([2000.0, 2000.0], [2000.0, 1000.0]), stacks: HashMap::new() }.answer();
+    let answer =
+        Invented { factor: Factor::Heap, tps: tps([2000.0, 2000.0], [2000.0, 1000.0]), stacks: HashMap::new() }
+            .answer();
     assert_eq!(answer.blame, Blame::Open, "{}", answer.sentence);
     assert!(answer.sentence.contains("evenkeel why"));
 }
 
 #[test]
 fn no_loss_blames_nothing() {
-    let answer = Invented { tps: tps([2000.0, 2000.0], [2000.0, 2000.0]), stacks: HashMap::new() }.answer();
+    let answer =
+        Invented { factor: Factor::Heap, tps: tps([2000.0, 2000.0], [2000.0, 2000.0]), stacks: HashMap::new() }
+            .answer();
     assert_eq!(answer.blame, Blame::NoLoss, "{}", answer.sentence);
 }

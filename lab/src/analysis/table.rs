@@ -61,6 +61,11 @@ impl Naming {
         Naming { variant, setting }
     }
 
+    /// Whether variants differ in their heaps and in nothing else.
+    pub fn is_heap_alone(&self) -> bool {
+        self.variant == [Factor::Heap]
+    }
+
     pub fn variant(&self, cell: &Cell) -> String {
         self.variant.iter().map(|f| f.in_words(f.of(cell))).collect::<Vec<_>>().join(", ")
     }

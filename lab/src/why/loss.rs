@@ -40,6 +40,8 @@ pub struct Asked<'a> {
     pub is_twin: &'a dyn Fn(&str) -> bool,
     /// Of the machine; None where nobody noted it.
     pub cpus: Option<usize>,
+    /// Variants differ in their heaps and in nothing else: without that, none of them shows what the heap does.
+    pub heap_alone: bool,
 }
 
 /// The largest loss first.

@@ -74,7 +74,7 @@ fn answer(test: &Test, spots: &[Spot], sheet: Option<&Sheet>, asked: Asked) -> A
         };
     };
     let one = Leg { holds: Some(true), words: in_words(test, loss) };
-    let two = moved(loss);
+    let two = if asked.heap_alone { moved(loss) } else { not_isolated() };
     let seen = Seen::of(test, loss, spots);
     let three = match (sheet, &seen) {
         (Some(sheet), _) => of_sheet(loss, sheet),
@@ -146,6 +146,11 @@ fn moved(loss: &Loss) -> Leg {
         }
         (None, None, _) => Leg { holds: None, words: "no other heap was measured at these clients".into() },
     }
+}
+
+/// Engines, servers or configurations were compared.
+fn not_isolated() -> Leg {
+    Leg { holds: None, words: "the variants of this sweep differ in more than the heap, or not in it".into() }
 }
 
 fn of_sheet(loss: &Loss, sheet: &Sheet) -> Leg {
