@@ -10,91 +10,56 @@
 use super::{Frame, PREEMPTED, Profile, WAITING, parts};
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cause {
-    HeapAllocation,
-    HeapFree,
-    HeapLock,
-    HeapSystemCall,
-    HeapPageFault,
-    PageFault,
-    Latch,
-    BusyWait,
-    Log,
-    RowLock,
-    MetadataLock,
-    TableCache,
-    Lock,
-    Disk,
-    Network,
-    Preemption,
-    Background,
-    IdleClient,
-    IdleBackground,
-    Work,
-    Load,
-    Kernel,
-    Unknown,
+macro_rules! causes {
+    ($($cause:ident => $name:literal,)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Cause {
+            $($cause,)*
+        }
+
+        impl Cause {
+            /// In the order of the tables.
+            pub const ALL: [Cause; [$($name),*].len()] = [$(Cause::$cause),*];
+
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Cause::$cause => $name,)*
+                }
+            }
+        }
+    };
+}
+
+causes! {
+    HeapAllocation => "heap: allocation",
+    HeapFree => "heap: free",
+    HeapLock => "heap: its locks",
+    HeapSystemCall => "heap: its system calls",
+    HeapPageFault => "heap: its page faults",
+    PageFault => "page faults outside the heap",
+    Latch => "latches",
+    BusyWait => "busy waiting for latches",
+    Log => "log",
+    RowLock => "row locks",
+    MetadataLock => "metadata locks",
+    TableCache => "table cache",
+    Lock => "other locks",
+    Disk => "disk",
+    Network => "network",
+    Preemption => "preemption by the scheduler",
+    Background => "background threads",
+    IdleClient => "waiting for the client",
+    IdleBackground => "background threads at rest",
+    Work => "the server's own work",
+    Load => "the load's own CPU",
+    Kernel => "the kernel",
+    Unknown => "unknown",
 }
 
 use Cause::*;
 
 impl Cause {
-    pub const ALL: [Cause; 23] = [
-        HeapAllocation,
-        HeapFree,
-        HeapLock,
-        HeapSystemCall,
-        HeapPageFault,
-        PageFault,
-        Latch,
-        BusyWait,
-        Log,
-        RowLock,
-        MetadataLock,
-        TableCache,
-        Lock,
-        Disk,
-        Network,
-        Preemption,
-        Background,
-        IdleClient,
-        IdleBackground,
-        Work,
-        Load,
-        Kernel,
-        Unknown,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            HeapAllocation => "heap: allocation",
-            HeapFree => "heap: free",
-            HeapLock => "heap: its locks",
-            HeapSystemCall => "heap: its system calls",
-            HeapPageFault => "heap: its page faults",
-            PageFault => "page faults outside the heap",
-            Latch => "latches",
-            BusyWait => "busy waiting for latches",
-            Log => "log",
-            RowLock => "row locks",
-            MetadataLock => "metadata locks",
-            TableCache => "table cache",
-            Lock => "other locks",
-            Disk => "disk",
-            Network => "network",
-            Preemption => "preemption by the scheduler",
-            Background => "background threads",
-            IdleClient => "waiting for the client",
-            IdleBackground => "background threads at rest",
-            Work => "the server's own work",
-            Load => "the load's own CPU",
-            Kernel => "the kernel",
-            Unknown => "unknown",
-        }
-    }
-
     pub fn is_heap(self) -> bool {
         matches!(self, HeapAllocation | HeapFree | HeapLock | HeapSystemCall | HeapPageFault)
     }
